@@ -29,7 +29,7 @@ from adokernels.model.tasks import as_tuple
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     "grayscale": ((61, 67, 4), (256, 320, 3)),
     "edge_detect": ((61, 13, 4), (256, 320, 3)),
-    **dict.fromkeys(("gaussian_blur", "sobel"), ((61, 13), (256, 320))),
+    **dict.fromkeys(("gaussian_blur", "sobel"), ((61, 23), (256, 320))),
     "average_matvec": ((9, 16, 33), (64, 32, 16)),
     "max_plus": ((33, 700), (8, 8192)),
     "gpp": ((8, 9, 33, 2), (20, 16, 128, 2)),

@@ -118,7 +118,7 @@ def verdict(ratios: Sequence[float], code: str = "", *, call: bool = False) -> s
 
 
 def kernels_of(folder: Path) -> Kernels:
-    """The kernels of the package in a folder; none if cuobjdump is missing."""
+    """The kernels of the package in a folder."""
     found: dict[str, set[str]] = collections.defaultdict(set)
     with contextlib.suppress(ado.Unavailable):
         for module in folder.glob("adokernels/_core*.so"):

@@ -23,7 +23,6 @@ from arguments import parser
 from array_peers import Peers
 
 import adokernels as ado
-from adokernels.cli.everything import problems
 from adokernels.cli.program import parse
 
 #: Functions that make a library's peers, by routine, device and library.
@@ -31,6 +30,17 @@ PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
     **array_peers.PEERS,
     **image_peers.PEERS,
 }
+
+
+def problems(device: str) -> list[tuple[str, argparse.Namespace]]:
+    """The name of each problem and the arguments of its measurement."""
+    found = []
+    for routine in dict.fromkeys(name for name, where in PEERS if where == device):
+        known = ado.routines[routine].task.benchmark_problems if device == "cuda" else {"": ""}
+        for name, arguments in known.items():
+            options = parse(["bench", routine, *arguments.split(), "--device", device])
+            found.append((f"{routine}-{name}".removesuffix("-"), options))
+    return found
 
 
 def correct(
@@ -89,7 +99,7 @@ def main() -> None:
     options.add_argument("--cache", choices=("cold", "warm"), default="cold")
     options.add_argument("--json", type=Path, help="folder for the raw measurements")
     given = options.parse_args()
-    for problem, known in problems(given.device, lambda words: parse(["bench", *words])):
+    for problem, known in problems(given.device):
         if known.routine in given.routines and problem in (given.problems or [problem]):
             task = ado.routines[known.routine].task
             operands = task.random_operands(known.shape, known.dtype)

@@ -271,6 +271,7 @@ def store(routine: str, records: list[Record], options: argparse.Namespace) -> N
         "seed": options.seed,
         "own": options.own,
         "context": context(options.device),
+        "roof": ado.machine(options.device).roof,  # bytes per second
         "versions": {name: installed[name] for name in PACKAGES if name in installed},
         "shapes": records,
     }

@@ -10,16 +10,6 @@ from adokernels.model.ladder import choose
 
 CORES = {core.name: core for core in _core.routines()}
 H200 = _core.Hardware()
-T4 = _core.Hardware(
-    compute=75,
-    multiprocessors=40,
-    threads_per_multiprocessor=1024,
-    l2_bytes=4 << 20,
-    shared_bytes=64 << 10,
-    shared_bytes_per_multiprocessor=64 << 10,
-    core_hertz=1.59e9,
-    memory_bandwidth=320e9,
-)
 
 
 def h200_choice(routine: ado.Routine, *args: Any, out: Any = None, **options: Any) -> str:

@@ -18,7 +18,6 @@ from charting import (
     with_peers,
 )
 
-import adobook
 import adokernels as ado
 from adokernels.charts.accuracy import accuracy, frontier
 from adokernels.records.scan import Offload
@@ -107,7 +106,6 @@ VIEWS = {
     "check": (checked, "Its largest error is 2.2 ulp."),
     "each variant": (lambda s: to_text(page._variants_table(s), 300), "2.2 ulp"),
     "headline": (lambda s: page._headline([s], ["x"]), "2.2 ulp"),
-    "libraries": (adobook.libraries, "2.2 ulp"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The cache of ceilings and scans: where it is, which folder is used, and what a failure does."""
+"""The cache of ceilings: where it is, which folder is used, and what a failure does."""
 
 import os
 import stat

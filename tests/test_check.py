@@ -114,6 +114,31 @@ def test_command_line_checks_the_variants_of_an_own_ladder(tmp_path, capsys):
         assert words in capsys.readouterr().err
 
 
+@needs_compiler
+def test_command_line_checks_the_variants_that_the_emulator_supports(tmp_path, capsys):
+    kernel = "__global__ void k(const float* a, float* o, int n) {{ {} o[threadIdx.x] = a[0]; }}"
+    texture = kernel.format("if (n > 9) o[0] = tex1Dfetch<float>(0, 0);")
+    lines = [
+        f"mine.cuda_variant({n!r}, source={s!r}, kernel='k', block=5, grid=1)"
+        for n, s in (
+            ("texture", texture),
+            ("broken", kernel.format("x")),
+            ("right", kernel.format("")),
+        )
+    ]
+    head = 'mine = ado.ladder("mine", reference=np.copy, problems=lambda: [(np.ones(5, "f4"),)])'
+    path = tmp_path / "mine.py"
+    path.write_text("\n".join(["import numpy as np", "import adokernels as ado", head, *lines]))
+    check = ["check", str(path), "--ladder", "mine", "--device", "emulator"]
+    assert main(check) == 1
+    shown = capsys.readouterr().out
+    assert "mine[right] is correct" in shown
+    assert "mine[broken] is wrong: it does not compile" in shown
+    assert "skipped texture: " in shown
+    assert main([*check, "--variants", "texture,right"]) == 3
+    assert main([*check, "--variants", "texture"]) == 3
+
+
 @pytest.mark.skipif(not ado.transpose["naive"].why_unavailable, reason="there is a GPU")
 def test_command_line_needs_a_gpu_for_a_kernel(tmp_path, capsys):
     file = tmp_path / "mine.cu"
@@ -268,8 +293,8 @@ def test_only_the_child_decodes_the_code_of_a_candidate(monkeypatch):
         double.cuda_variant(name, source=source.format(body), kernel="mine", block=512)
     monkeypatch.setattr(_core, "CudaModule", None)
     assert ado.check(double["right"], double, np.ones(3), device="emulator")
-    found = ado.check(double["wrong"], double, np.ones(3), device="emulator")
-    assert re.search(r"kernel.cu:1, PTX line \d+: unknown directive .frobnicate", found.reason)
+    with pytest.raises(ado.Unavailable, match=r"cu:1, PTX line \d+: unknown directive .frobnicate"):
+        ado.check(double["wrong"], double, np.ones(3), device="emulator")
 
 
 @pytest.mark.parametrize("dtype", [object, np.dtype([("a", "i4"), ("b", "O")])])
@@ -337,6 +362,11 @@ def test_operands_of_the_other_byte_order_are_converted():
     ascending = ado.ladder("sort", reference=np.sort)
     ascending.add(ado.variant(lambda x: np.sort(x, kind="stable"), name="stable"))
     assert not ado.sweep(ascending, np.arange(100.0)[::-1].astype(">f8"), seconds=0.2).skipped
+    for dtype in (">f8", ">i4", [("a", ">i4"), ("b", "<f4")]):
+        a = np.arange(60).astype(">f4").astype(dtype).reshape(6, 10)
+        assert not ado.sweep(ado.transpose, a, device="cpu", **QUICK).skipped
+        assert ado.check(lambda a: a.T.copy(), ado.transpose, a, timed=False)
+        assert ado.measure(ado.transpose["simd"], a, seconds=0.02).seconds > 0
 
 
 @pytest.mark.cuda

@@ -92,7 +92,6 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["diagnose", "no-such-file.json"], "no-such-file.json: No such file"),
         (["diagnose", __file__], "the method save and the option --json write records"),
         (["compare", "a.json", "b.json", "--setup", "x = 1"], "--setup is for expressions"),
-        (["bench", "transpose", "--out", "folder"], "--out must be used with --all"),
         (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),
         (["check", __file__, "--kernel", "f", "--routine", "sobel", "--timeout", "0"], "positive"),
         (["check", "sweep.json", "--kernel", "f", "--routine", "sobel"], "must be CUDA C++ (.cu)"),
@@ -144,16 +143,11 @@ def test_the_emulator_is_no_remedy_for_a_missing_program(capsys, tmp_path, monke
 
 
 @pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
-def test_commands_that_time_refuse_the_emulator(capsys, monkeypatch, tmp_path):
+def test_commands_that_time_refuse_the_emulator(capsys, monkeypatch):
     monkeypatch.setattr(_core, "device", lambda: "emulator")
     status, _, err = run(capsys, "scan", "branch", "--shapes", "100", "--device", "emulator")
     assert status == 3
     assert "the emulator does not measure time: pass device='cpu'" in err
-    folder = tmp_path / "all"
-    status, _, err = run(capsys, "bench", "--all", "--out", str(folder))
-    assert status == 2
-    assert "the emulator does not measure time: pass --device cpu, or count one ladder" in err
-    assert not folder.exists()
 
 
 @pytest.fixture(scope="module")

@@ -234,21 +234,6 @@ def test_steps_are_compared_with_the_variant_before(ladder):
     assert "Compared" not in str(course.step(ladder, "naive"))
 
 
-def test_a_live_sweep_beside_a_stored_one():
-    stored = ado.load(DATA / "cpu" / "sobel.json.xz")
-    context = {"context": {**stored.fastest.context, "threads": 2}}
-    few = dataclasses.replace(
-        stored, measurements=tuple(dataclasses.replace(m, **context) for m in stored.measurements)
-    )
-    text = str(course.beside_stored(few, stored))
-    steps, facts = text.split("\n\n")[0], text.split("\n\n")[-1]
-    assert "| simd |" in steps
-    assert facts.splitlines()[2:] == [f"| threads | 2 | {stored.fastest.context['threads']} |"]
-    assert re.search(r"All \d+ steps have the same verdict on both machines\.", text)
-    swapped = dataclasses.replace(stored, measurements=stored.measurements[::-1])
-    assert "The verdicts differ for" in str(course.beside_stored(swapped, stored))
-
-
 def test_between_states_ratio_interval_and_verdict(ladder):
     verdict, ratio, (low, high) = ladder["padded"].compare(ladder["tiled"])
     text = course.between(ladder["padded"], ladder["tiled"])
@@ -316,17 +301,6 @@ def test_steps_show_the_bytes_of_each_level(ladder):
     l2 = m.profile["l2_bytes"] / m.bytes
     assert f"L2 {l2:.2f}" in str(course.step(ladder, "naive"))
     assert str(course.step(ladder, "naive", more="The end.")).endswith("The end.")
-
-
-def test_libraries_are_sorted_by_time():
-    sweep = ado.load(DATA / "max_plus-float64-peers.json.xz")
-    _, rows = rows_of(course.libraries(sweep))
-    ours = f"`ado.max_plus` ({sweep.fastest.variant})"
-    assert rows[ours][1] == f"{TIMES}1.00"
-    everything = sorted((sweep.fastest, *sweep.peers), key=lambda m: m.seconds)
-    assert list(rows) == [ours if m is sweep.fastest else m.shown_as for m in everything]
-    last = everything[-1]
-    assert rows[last.shown_as][0] == quantity(last.seconds, "s")
 
 
 # --- predictions ----------------------------------------------------------------------------------

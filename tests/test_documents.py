@@ -11,6 +11,7 @@ import adobook as course
 import adokernels as ado
 from adobook import published
 from adobook.pages import documents, stored
+from adobook.published import written
 from adokernels import cli
 
 DOCS = stored.ROOT / "docs"
@@ -131,11 +132,21 @@ def test_everything_that_shows_an_item_exists(capsys):
         ),
         ("course/average_matvec-plain_warp_average", ["load_sectors"], "268,435,456"),
         ("course/transpose-hotspots-naive", ["drain"], "69 %"),
+        ("course/gpp-traffic-collapse3", ["bytes of l1tex__t_bytes.sum"], "669 GB"),
+        ("course/gpp-traffic-blocked", ["bytes of lts__t_sectors.sum"], "140 GB"),
     ],
 )
 def test_our_figures_are_those_of_the_stored_record(record, names, shown):
     found = documents.of(ado.load(stored.DATA / f"{record}.json.xz"))
     assert functools.reduce(getitem, names, found) == shown
+
+
+def test_intensities_in_double_precision_have_no_flops_in_single_precision():
+    m, counted = (sweeps()[name]["collapse3"] for name in ("gpp-si214", "gpp-counted"))
+    share = counted.profile["flops_fp64"] / counted.profile["flops"]
+    assert share == pytest.approx(0.9475, abs=1e-3)
+    shown = written(share * m.executed_flops / m.counted_bytes["DRAM"], "FLOP/B")
+    assert f"intensity at DRAM {shown}" in ROWS["E6"][4]
 
 
 @pytest.mark.parametrize(

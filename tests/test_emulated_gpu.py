@@ -620,6 +620,11 @@ def test_the_error_of_a_refused_feature_has_the_line_of_the_kernel(feature):
     line = 2 if feature == "recursion" else 4
     message = rf"kernel\.cu:{line}, PTX line \d+: .*(not support|no heap|not in this module)"
     assert re.search(message, swept.skipped["k"])
+    for isolated in (True, False):  # it may be correct
+        with pytest.raises(ado.Unavailable, match=message):
+            ado.check(
+                ladder["k"], ladder, np.ones(40, np.int32), isolated=isolated, device="emulator"
+            )
 
 
 @pytest.mark.usefixtures("sources_on_emulator")
@@ -727,6 +732,10 @@ def test_one_block_for_the_whole_device_is_advised():
         "more work in parallel: divide the work among more blocks: 1 for 132 multiprocessors."
     ]
     assert not many  # fewer blocks than multiprocessors, because the problem is small
+    ladder = ado.ladder("case", reference=np.copy)
+    ladder.cuda_variant("k", source="__global__ void k" + INT + body, block=128, grid=(1,))
+    (found,) = ado.diagnose(lambda a: ladder(a, device="emulator"), VALUES, device="emulator")
+    assert [str(each) for each in found.advices[:1]] == one  # the compulsory bytes are unknown
 
 
 @pytest.mark.usefixtures("sources_on_emulator")

@@ -1031,6 +1031,25 @@ def test_shared_memory_is_not_zero():
             ado.settings.emulator_checks = before
 
 
+@pytest.mark.usefixtures("sources_on_emulator")
+@pytest.mark.parametrize("memory", ["__shared__ T s[64]", "T s[64]"])
+@pytest.mark.parametrize("operation", ["+", "<", ">"])
+@pytest.mark.parametrize("name", ["int", "float", "double"])
+def test_unwritten_memory_changes_sums_minima_and_maxima(name, operation, memory):
+    step = "s[t] += a[i]" if operation == "+" else f"if (a[i] {operation} s[t]) s[t] = a[i]"
+    source = f"""using T = {name};
+__global__ void k(const T* a, T* o, int n) {{
+  {memory};
+  int i = blockIdx.x * blockDim.x + threadIdx.x, t = (threadIdx.x + n) % 64;
+  if (i < n) {{ {step}; o[i] = s[t]; }}
+}}"""
+    ladder = ado.ladder("copy", reference=lambda a: a)
+    ladder.cuda_variant("k", source=source, kernel="k", block=64)
+    a = np.arange(-100, 100).astype({"int": "i4", "float": "f4", "double": "f8"}[name])
+    skipped = ado.sweep(ladder, a, device="emulator", progress=False).skipped
+    assert skipped["k"].startswith("wrong result")
+
+
 def test_ptx_of_an_own_kernel():
     if reason := compiler.why_no_compiler():
         pytest.skip(reason)

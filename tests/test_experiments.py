@@ -275,6 +275,12 @@ def test_experiments_can_be_skipped():
         ado.sweep(ado.transpose, a, device="cpu", limiter="yes")
 
 
+@pytest.mark.cuda
+def test_experiments_are_for_the_cpu():
+    with pytest.raises(ValueError, match=r"limiter needs device 'cpu', got 'cuda': ado\.what_if"):
+        ado.sweep(ado.transpose, np.ones((64, 64)), device="emulator", limiter=True)
+
+
 def test_functions_have_runs_of_several_sizes():
     add = ado.ladder("add", reference=lambda x, y: x + y, flops=lambda x, y: x.size)
     add.add(ado.variant(lambda x, y: x + y, name="numpy"))

@@ -588,3 +588,24 @@ def test_results_that_no_buffer_can_hold():
     assert compare(np.sort, stable, dates)
     with pytest.raises(ValueError, match="differs"):
         compare(np.sort, np.flip, dates[::-1])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "M8[s]"])
+def test_masked_arrays_are_compared_without_their_masked_elements(dtype):
+    a = np.ma.masked_array(np.arange(6).astype(dtype), [0, 1, 0, 0, 1, 0])
+
+    def other(mask, shown, hidden=9):
+        values = np.where(a.mask, np.array(hidden, dtype), a.data)
+        values[0] += shown
+        return np.ma.masked_array(values, mask)
+
+    assert compare(np.ma.copy, lambda a: other(a.mask, 0), a)
+    with pytest.raises(ValueError, match="differs"):
+        compare(np.ma.copy, lambda a: other(a.mask, 1), a)
+    with pytest.raises(ValueError, match=r"\.mask is wrong"):
+        compare(np.ma.copy, lambda a: other(~a.mask, 0), a)
+    with pytest.raises(ValueError, match="must not change its operand 1"):
+        compare(np.ma.copy, lambda a: a.__setitem__(0, np.ma.masked), a.copy())
+    own = ado.ladder("own", reference=np.copy)
+    with pytest.raises(TypeError, match="operand 1 must not be a masked array; fill it first"):
+        ado.check(np.copy, own, a, timed=False)

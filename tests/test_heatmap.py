@@ -1,11 +1,9 @@
 """Heat maps: counts per source line from ncu's source page and from the emulator, and tables."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_emulator import device_array, launch
 
 import adokernels as ado
 from adokernels import _core
@@ -275,44 +273,6 @@ def test_the_emulator_counts_lines_of_built_in_variants():
     assert "emulator" in text
 
 
-def test_the_hardware_and_the_emulator_stand_side_by_side():
-    module = _core.EmulatedModule(PTX)
-    a, out = device_array(256, "f4", np.arange(256)), device_array(32, "f4")
-    counts = launch(module, "copy", (1,), (32,), a, out, outputs=(out,))["counts"]
-    lines = measured.emulated_counts(counts, "copy", SOURCES)
-    emulated = measured.heatmap_of(lines, SOURCES, **labels("emulator", "PTX"))
-    counted = of_hardware()
-    pair = emulated.beside(counted)
-    assert (pair.hardware, pair.emulator) == (counted, emulated)
-    totals, listing = tables_of(pair)
-    assert column(totals, 0) == ["loads", "stores", "shared loads"]
-    assert column(totals, 1) == ["32", "4", "2"]
-    assert column(totals, 2) == ["32", "4", "0"]
-    header, *rows = listing.to_text().splitlines()[2:]
-    assert header.split()[:6] == ["executed", "SASS", "PTX", "lanes", "SASS", "PTX"]
-    assert rows[2].count("L 32 (ideal 4), S 4") == 2
-    assert rows[2].count("2 (ideal 1)") == 1  # only the hardware has counts of shared memory
-    share = round(100 * emulated.lines[-1].instructions / emulated.instructions)
-    assert rows[3].split()[:2] == [str(share), "%"]  # only the emulator has counts of this line
-    assert "emulator" in to_html(totals)
-
-
-def column(table, index):
-    return [str(cell) for cell in table.columns[index].cells]
-
-
-def test_heat_maps_that_do_not_belong_together_are_errors():
-    counted = of_hardware()
-    emulated = replace(counted, source="emulator", code="PTX")
-    with pytest.raises(ValueError, match="of the hardware and of the emulator, got GPU and GPU"):
-        counted.beside(counted)
-    with pytest.raises(ValueError, match=r"of one variant, got r\[copy\] and r\[other\]"):
-        counted.beside(replace(emulated, variant="other"))
-    changed = tuple(replace(entry, text="changed") for entry in emulated.entries)
-    with pytest.raises(ValueError, match=r"same code, got two lines at copy.cu:2"):
-        counted.beside(replace(emulated, entries=changed))
-
-
 @pytest.mark.cuda
 @pytest.mark.parametrize(
     ("name", "block"), [("naive", (32, 32)), ("tiled", None), ("padded", None)]
@@ -321,8 +281,7 @@ def test_the_emulator_counts_what_a_gpu_has_counted(name, block):
     counted = ado.load(DATA / f"transpose-heatmap-{name}.json.xz")
     a = np.zeros((128, 128), np.int64)
     emulated = ado.heatmap(ado.transpose[name], a, block=block, device="emulator")
-    pair = emulated.beside(counted)
     for kind in ACCESSES:
-        found, expected = (h.total(kind) for h in (pair.emulator, pair.hardware))
+        found, expected = (heat.total(kind) for heat in (emulated, counted))
         assert found.per_request == pytest.approx(expected.per_request, rel=1e-3)
         assert found.ideal_per_request == expected.ideal_per_request

@@ -4,12 +4,9 @@ import dataclasses
 import shutil
 from pathlib import Path
 
-import pytest
-
 import adokernels as ado
 from adobook.pages import results, still
-from adokernels.cli import everything, main
-from adokernels.cli.program import parse
+from adokernels.cli import main
 from adokernels.tables.measurements import machine_tables, refusal
 from adokernels.tables.rendering import to_text
 
@@ -115,40 +112,3 @@ def test_report_of_folders(tmp_path, capsys):
     assert "another process used the GPU" in printed
     assert FAKE in printed
     assert "BUSY" not in page.read_text("utf-8")
-
-
-def test_all_ladders_are_measured_once_per_machine(tmp_path, monkeypatch, capsys):
-    def few(device, parse):
-        assert device == "cpu"
-        shapes = {"transpose": "64x96", "grayscale": "40x50"}
-        return [(n, parse([n, "--shape", shape])) for n, shape in shapes.items()]
-
-    monkeypatch.setattr(everything, "problems", few)
-    command = ["bench", "--all", "--device", "cpu", "--seconds", "0.01", "--no-limiter"]
-    command += ["--cache", "warm"]
-    assert main([*command, "--out", str(tmp_path)]) == 0
-    (folder,) = tmp_path.iterdir()
-    assert everything.folder_of(tmp_path, "cpu") == folder
-    stored = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert set(stored) == {"transpose.json", "grayscale.json"}
-    (folder / "grayscale.json").unlink()
-    assert main([*command, "--out", str(tmp_path)]) == 0
-    assert (folder / "transpose.json").read_bytes() == stored["transpose.json"]
-    assert isinstance(ado.load(folder / "grayscale.json"), ado.records.Sweep)
-    assert "the records are in" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_every_ladder_has_a_problem(device):
-    found = everything.problems(device, lambda given: parse(["bench", *given]))
-    assert {options.routine for _, options in found} == set(ado.routines)
-    names = [name for name, _ in found]
-    assert len(names) == len(set(names))
-    if device == "cuda":
-        assert {f"{name}.json.xz" for name in names} <= {p.name for p in DATA.glob("*.json.xz")}
-
-
-def test_all_needs_a_folder_and_no_routine(capsys):
-    assert main(["bench", "--all"]) == 2
-    assert main(["bench"]) == 2
-    assert "needs a routine" in capsys.readouterr().err

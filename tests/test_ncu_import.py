@@ -2,7 +2,6 @@
 
 import csv
 import io
-import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -243,14 +242,12 @@ def test_a_missing_file(tmp_path):
 
 
 def test_a_report_needs_nsight_compute(report, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ncu_report", None)
     monkeypatch.setattr(toolkit, "folders", lambda: [])
-    with pytest.raises(ado.Unavailable, match="neither the Python module ncu_report nor"):
+    with pytest.raises(ado.Unavailable, match="the program ncu is not installed"):
         ado.import_ncu(report("x", "mine.ncu-rep"))
 
 
 def test_a_report_is_read_with_the_program(report, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "ncu_report", None)
     monkeypatch.setattr(toolkit, "folders", lambda: [str(tmp_path)])
     page = report(raw_page(scaled=False), "page")
     program = tmp_path / "ncu"
@@ -263,36 +260,6 @@ def test_a_report_is_read_with_the_program(report, monkeypatch, tmp_path):
     program.write_text("#!/bin/sh\necho '==ERROR== Failed to load report file.'; exit 1\n")
     with pytest.raises(ValueError, match="must be a report of ncu, got ==ERROR== Failed to load"):
         ado.import_ncu(mine)
-
-
-def test_a_report_is_read_with_the_module(report, monkeypatch):
-    """The module's objects, with values in base units."""
-
-    def metric(value):
-        text = value if isinstance(value, str) else None
-        number = None if text else float(value)
-        unit = "ns" if text is None else ""
-        return SimpleNamespace(as_double=lambda: number, as_string=lambda: text, unit=lambda: unit)
-
-    def action(name, kernel, values):
-        values = values | {"device__attribute_display_name": "NVIDIA H200"}
-        values |= {f"launch__grid_dim_{a}": n for a, n in zip("xyz", kernel.grid, strict=False)}
-        values |= {f"launch__block_dim_{a}": n for a, n in zip("xyz", kernel.block, strict=False)}
-        return SimpleNamespace(
-            name=lambda: name.removeprefix("void ").partition("(")[0],
-            metric_names=lambda: list(values),
-            metric_by_name=lambda wanted: metric(values[wanted]),
-        )
-
-    actions = [action(*launch) for launch in launches()]
-    found = SimpleNamespace(num_actions=lambda: 3, action_by_idx=lambda i: actions[i])
-    loaded = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda i: found)
-    module = SimpleNamespace(load_report=lambda path: loaded)
-    monkeypatch.setitem(sys.modules, "ncu_report", module)
-    sweep = ado.import_ncu(report("binary", "mine.ncu-rep"))
-    require_the_stored_kernels(sweep)
-    assert sweep[0].machine_title == "NVIDIA H200"
-    assert sweep[0].limiter.kind is Kind.L2
 
 
 def test_random_tables_do_not_end_with_another_error(report, rng):
@@ -335,6 +302,10 @@ def few(metrics=FEW, names=("void k(int)",), swap=False, separator=",", quoting=
         few({**FEW, "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "65.77")}, swap=True),
         few(quoting=csv.QUOTE_MINIMAL),
         few(swap=True, separator=";"),
+        *(
+            few().replace("117,344", f"117{s}344").replace("275,955", f"275{s}955")
+            for s in " \xa0\u202f'"
+        ),
         few(separator="\t", quoting=csv.QUOTE_MINIMAL),
         pd.read_csv(io.StringIO(few()), dtype=str, keep_default_na=False).to_csv(),
         few(names=()) + "==PROF== Disconnected\n" + few(),

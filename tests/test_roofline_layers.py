@@ -5,58 +5,24 @@ import dataclasses
 import pytest
 from charting import (
     H200,
-    SIZES,
     Lab,
     ceiling,
     clashes,
     draw,
     legend_words,
     make_gpp,
-    make_machine,
-    outside,
 )
 
 import adokernels as ado
-from adokernels.charts.published import PublishedPoint, PublishedPoints
 from adokernels.records.inputs import Inputs
 from adokernels.records.machine import Ceiling
 from adokernels.records.sweep import Sweep
-
-OTHER = make_machine(
-    "cuda",
-    "Other GPU",
-    [("DRAM copy", 800e9), ("L2 read", 3e12)],
-    [("FP64 fma", 7e12), ("FP64 add", 3.5e12), ("FP32 fma", 14e12)],
-)
-COMPLETE = PublishedPoint(label="both", flops_per_second=3e12, intensities={"DRAM": 6, "L2": 4})
-POINTS = PublishedPoints(
-    machine=OTHER,
-    points=(
-        COMPLETE,
-        PublishedPoint(label="intensity", intensities={"DRAM": 20}),
-        PublishedPoint(label="rate", flops_per_second=4e12),
-    ),
-)
 
 
 def markers(ax):
     """Marker, x and y of every point."""
     lines = [line for line in ax.lines if len(line.get_xdata()) == 1]
     return {(line.get_marker(), line.get_xdata()[0], line.get_ydata()[0]) for line in lines}
-
-
-def segments(ax, style):
-    """The start and end of every line of a style."""
-    lines = [line for line in ax.lines if line.get_linestyle() == style]
-    return [tuple(zip(*line.get_data(), strict=True)) for line in lines]
-
-
-def with_fp32(m, flops):
-    """The measurement with counted FP32 FLOPs, all of them FMAs."""
-    kernel = m.profile.kernels[0]
-    name = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-    kernel = dataclasses.replace(kernel, values={**kernel.values, name: flops / 2})
-    return dataclasses.replace(m, profile=dataclasses.replace(m.profile, kernels=(kernel,)))
 
 
 def test_only_requested_levels_are_shown():
@@ -73,47 +39,6 @@ def test_only_requested_levels_are_shown():
 def test_a_level_without_a_ceiling_is_an_error(levels):
     with pytest.raises(ValueError, match=r"levels must be memory levels with a ceiling \(DRAM, L2"):
         draw(make_gpp(counters=True), levels=levels)
-
-
-def test_the_flops_of_each_precision_have_their_own_points_and_ceiling():
-    m = with_fp32(make_gpp(counters=True).measurements[0], 1e9)
-    fp64, moved = m.profile["flops_fp64"], m.counted_bytes["DRAM"]
-    assert m.profile["flops"] == fp64 + 1e9
-    ax = draw(m, machine=H200, levels=["DRAM"], by_precision=True)
-    for flops in (fp64, 1e9):
-        assert any(
-            marker == "o" and (x, y) == pytest.approx((flops / moved, flops / m.seconds))
-            for marker, x, y in markers(ax)
-        )
-    words = [*(text.get_text() for text in ax.texts), *legend_words(ax)]
-    assert {f"{m.variant}, FP32", f"{m.variant}, FP64"} <= set(words)
-    assert any("FP32 FMA" in w for w in words)
-    assert any("FP64 FMA" in w for w in words)
-    assert not any("add" in w for w in words)
-
-
-def test_points_per_precision_need_counters():
-    with pytest.raises(ValueError, match="counted FLOPs for by_precision=True"):
-        draw(make_gpp(), by_precision=True)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_published_points_lie_below_the_ceilings_of_their_machine(size):
-    ax = draw(make_gpp(counters=True), size, levels=["DRAM"], published=POINTS)
-    subject = next(text for text in ax.texts if text.get_gid() == "subject").get_text()
-    assert (
-        "published points of Other GPU (DRAM copy 800 GB/s, FP64 FMA 7.00 TFLOP/s)"
-        in subject.replace("\n", " ")
-    )
-    assert ("D", 6, 3e12) in markers(ax)
-    assert ("D", 4, 3e12) not in markers(ax)  # the point of L2
-    dashed = segments(ax, "--")
-    assert any(start[0] == 20 and end == (20, 7e12) for start, end in dashed)
-    assert any(start == (4e12 / 800e9, 4e12) and end[1] == 4e12 for start, end in dashed)
-    roofs = segments(ax, "-.")
-    assert any(end == pytest.approx((7e12 / 800e9, 7e12)) for _, end in roofs)
-    assert not clashes(ax)
-    assert not outside(ax)
 
 
 def test_own_points_lie_below_own_ceilings():

@@ -1,7 +1,6 @@
 """Scans over sizes."""
 
 import dataclasses
-import pickle
 import re
 
 import numpy as np
@@ -9,8 +8,7 @@ import pytest
 from charting import CPU, SIZES, Lab, clashes, make_offloads, new_figure, outside
 
 import adokernels as ado
-from adokernels import cache
-from adokernels.measuring import paying_off, scanning
+from adokernels.measuring import scanning
 from adokernels.records.inputs import Inputs
 from adokernels.records.scan import BreakEven
 from adokernels.records.statistics import Verdict
@@ -349,95 +347,3 @@ def test_wrong_arguments_with_copies(monkeypatch):
     for further in ({"variants": "simd"}, {"peers": {"NumPy": np.transpose}}):
         with pytest.raises(ValueError, match="omit variants and peers"):
             ado.scan(ado.transpose, copies=True, **further)
-
-
-# --- What `choose` says about a GPU --------------------------------------------------------------
-
-
-@pytest.fixture
-def with_gpu(monkeypatch, tmp_path):
-    """Pretends that there is a GPU, and keeps stored scans apart."""
-    monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path))
-    names = {"cpu": "EPYC 9654", "cuda:0": "NVIDIA H200"}
-    monkeypatch.setattr(paying_off, "device_name", names.get)
-    monkeypatch.setattr(paying_off, "_default_gpu", lambda: "cuda:0")
-    machines = {}
-    monkeypatch.setattr(paying_off, "stored_machine", machines.get)
-    return machines
-
-
-def choice_of(side, **options):
-    return ado.transpose.choose(np.empty((side, side), "f4"), device="cpu", **options)
-
-
-def test_without_a_gpu_choose_says_nothing_about_it(monkeypatch):
-    monkeypatch.setattr(paying_off, "_default_gpu", lambda: None)
-    choice = choice_of(64)
-    assert choice.pays_off == ""
-    assert repr(choice).endswith(choice.reason)
-
-
-@pytest.mark.parametrize(
-    ("cpu", "side", "words"),
-    [
-        ((2e-6, 3.2e9), 32, "a GPU does not pay off for 8 KiB"),
-        ((2e-6, 3.2e9), 100, "a GPU takes about as long as the CPU for 78.1 KiB"),
-        ((2e-6, 3.2e9), 1024, "a GPU pays off for 8 MiB"),
-        ((2e-6, 3.2e9), 8, "a GPU is not known to pay off for 512 B"),
-        ((3e-6, 40e9), 4096, "a GPU does not pay off for 128 MiB"),
-        ((3e-6, 40e9), 16384, "a GPU is not known to pay off for 2 GiB"),
-        ((1e-3, 1e9), 64, "a GPU pays off for 32 KiB"),
-    ],
-)
-def test_choose_reports_a_stored_break_even_size(with_gpu, cpu, side, words):
-    paying_off.store(make_offloads(cpu=cpu), "cuda:0")
-    choice = choice_of(side)
-    assert choice.pays_off.startswith(f"With copies, {words} (measured: ")
-    assert repr(choice).endswith(choice.pays_off)
-    assert ado.grayscale.choose(np.zeros((8, 8, 4), "u1")).pays_off.startswith("Whether")
-
-
-def test_a_stored_scan_of_another_machine_is_not_used(with_gpu, monkeypatch):
-    paying_off.store(make_offloads(), "cuda:0")
-    assert "measured" in choice_of(64).pays_off.partition("(")[2]
-    monkeypatch.setattr(paying_off, "cpu_name", lambda: "another CPU")
-    assert "measured: " not in choice_of(64).pays_off
-    (path,) = cache.cache_folder().glob("scan-transpose-*.json")
-    (cache.cache_folder() / paying_off._name("transpose", "cuda:0")).write_text(
-        path.read_text()[:-100]
-    )
-    assert "measured: " not in choice_of(64).pays_off  # a damaged file
-
-
-def test_choose_models_with_stored_ceilings(with_gpu):
-    advice = "`ado.scan(ado.transpose, copies=True)` measures from which size it pays off."
-    assert (
-        choice_of(1024).pays_off == f"Whether a GPU pays off for these arrays is unknown. {advice}"
-    )
-    machine = make_offloads((9e9, 11e9)).sweeps[0].machine
-    with_gpu |= {"cuda:0": machine, "cpu": CPU}
-    words = choice_of(4096).pays_off
-    assert "does not pay off for 128 MiB (13.6 ms instead of 2.16 ms on the CPU; modelled" in words
-    assert words.endswith(advice)
-    slow = [dataclasses.replace(c, measured=c.measured / 100) for c in CPU.ceilings]
-    with_gpu["cpu"] = dataclasses.replace(CPU, ceilings=tuple(slow))
-    assert "a GPU pays off for 128 MiB" in choice_of(4096).pays_off
-
-
-def test_only_choices_for_numpy_arrays_know_the_problem():
-    choice = choice_of(64)
-    assert str(choice.problem) == "a: (64, 64) float32"
-    assert pickle.loads(pickle.dumps(choice)) == choice
-    keyword = ado.transpose.choose(a=np.empty((64, 64), "f4"), device="cpu")
-    assert keyword.problem == choice.problem
-    strided = ado.strided_copy.choose(np.zeros(64, "f4"), stride=2, device="cpu")
-    assert strided.problem.options == {"stride": 2}
-    memory = memoryview(np.zeros((4, 4), "f4"))
-    assert ado.transpose.choose(memory, device="cpu").problem is None
-
-
-def test_a_scan_with_default_options_is_stored_for_choose(cpu_as_gpu):
-    ado.scan(ado.strided_copy, shapes=[(4096,)], copies=True, stride=4, **QUICK)
-    assert not list(cache.cache_folder().glob("scan-*"))
-    found = ado.scan(ado.transpose, shapes=SHAPES[:1], copies=True, **QUICK)
-    assert ado.load(cache.cache_folder() / paying_off._name("transpose", "cpu")) == found

@@ -1,10 +1,14 @@
-"""Variants of the element-wise routines with long formulas: special values, strides, sizes."""
+"""The element-wise routines with long formulas: special values, strides, reference, costs."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from choices import plan_on
 from conftest import isa_levels, variants_of
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.model import tasks
 from adokernels.model.tasks import series
 
@@ -137,3 +141,126 @@ def test_the_sample_of_a_large_result_is_the_part_of_the_whole(name, dtype, monk
         assert 450 < spot.exact.size == spot.sample.flat.size <= 520
         np.testing.assert_array_equal(spot.exact, spot.sample.of(task.exact(operand)))
         np.testing.assert_array_equal(spot.unit, spot.sample.of(task.error_unit(operand)))
+
+
+# --- The reference result by exact arithmetic, its bound, and the costs -----------------------
+
+
+def coefficient(k):
+    return 1 - Fraction(k % 64, 128)
+
+
+def exact(name, i, x):
+    """The formula of element i, with rational numbers."""
+    x = Fraction(float(x))
+    if name == "instruction_parallelism":
+        return sum(coefficient(k) * x**k for k in range(257))
+    if i % 2 == 0:
+        return sum((1 - Fraction(k, 256)) * x**k for k in range(129))
+    value = Fraction(1)
+    for k in range(64, 0, -1):
+        value = 1 + (1 - Fraction(k, 128)) * x * value
+    return value
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("name", "beyond", "at_ends"),
+    [
+        ("branch", 1.5, {1: 129 - 128 * 129 / 512}),
+        # Four periods of 64 and one more term: positive terms at 1, alternating signs at -1.
+        ("instruction_parallelism", 1.1, {1: 4 * (64 - 63 / 4) + 1, -1: 4 * 0.25 + 1}),
+    ],
+)
+def test_the_reference_is_the_rounded_exact_result(name, beyond, at_ends, dtype, rng):
+    task = tasks.TASKS[name]
+    ends = np.repeat([1, -1, 0, beyond, -beyond], 2)
+    x = np.concatenate([rng.uniform(-1, 1, 20), ends]).astype(dtype)
+    right = [float(exact(name, i, value)) for i, value in enumerate(x)]
+    assert np.allclose(task.expected(x), right, rtol=float(np.finfo(dtype).eps), atol=0)
+    for value, known in at_ends.items():
+        assert task.expected(np.array([value], dtype)).tolist() == [known]
+
+
+def test_the_bound_is_the_classical_one():
+    """At |x| = 1: u times the sum of (2 k + 2) a_k, or of (3 k + 2) r_1 ... r_k."""
+    even = sum((2 * k + 2) * (1 - k / 256) for k in range(129))
+    products = [float(np.prod([1 - j / 128 for j in range(1, k + 1)])) for k in range(65)]
+    odd = sum((3 * k + 2) * p for k, p in enumerate(products))
+    chains = float(sum((2 * k + 2) * coefficient(k) for k in range(257)))
+    for dtype, u in zip(TYPES, (2.0**-24, 2.0**-53), strict=True):
+        for name, right in [("branch", [even, odd]), ("instruction_parallelism", [chains] * 2)]:
+            for sign in (1, -1):
+                unit = tasks.TASKS[name].error_unit(np.full((1, 2), sign, dtype))
+                assert unit == pytest.approx(u * np.array([right]), rel=1e-12, abs=0)
+
+
+def test_the_polynomial_of_all_elements_is_positive():
+    """So the relative error is small, too."""
+    x = np.concatenate([np.linspace(-1.5, 1.5, 3001), -1 - np.geomspace(1e-9, 0.1, 100)])
+    assert tasks.TASKS["instruction_parallelism"].expected(x).min() > 0.5
+
+
+def cost(name, variant, elements, dtype="f4"):
+    return ado.routines[name][variant].cost(np.broadcast_to(np.zeros(1, dtype), elements))
+
+
+def test_costs_of_branches():
+    """Seven elements: four even with 128 FMAs, three odd with 64 FMAs and 64 products."""
+    useful = 4 * 256 + 3 * 192
+    for variant in ("naive_loops", "by_lane", "by_warp", "pairs", "branch_free"):
+        about, both = cost("branch", variant, 7), variant == "branch_free"
+        assert (about.flops, about.executed_flops) == (useful, 7 * 448 if both else useful)
+        if variant != "naive_loops":
+            assert about.executed_instructions == 7 * (256 if both else 128)
+
+
+def test_costs_of_passes():
+    """A block of 128 threads per multiprocessor, or fewer if there are fewer elements."""
+    threads = _core.hardware()["multiprocessors"] * 128
+    for elements, variant, computed in [
+        (0, "four_chains", 0),
+        (1, "one_chain", 1),
+        (1, "eight_chains", 8),  # seven of them beyond the end
+        (130, "two_chains", 2 * 130),  # two blocks, whose second chains are beyond the end
+        (3 * threads + 5, "one_chain", 3 * threads + 5),
+        (2 * threads, "two_chains", 2 * threads),
+        (2 * threads + 5, "two_chains", 2 * threads + 10),
+        (10 * threads, "four_chains", 12 * threads),
+        (1000, "more_warps", 1000),
+        (1000, "warps_and_chains", 4 * 256),  # 256 threads
+        (5 * 10**9, "more_warps", 5 * 10**9),
+    ]:
+        about = cost("instruction_parallelism", variant, elements)
+        found = about.flops, about.executed_flops, about.executed_instructions
+        assert found == (512 * elements, 512 * computed, 256 * computed), (elements, variant)
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
+def test_one_block_per_multiprocessor(multiprocessors):
+    """Also on a part of a GPU. The costs follow the grid."""
+    x = np.broadcast_to(np.float32(0), 10**6 + 1)
+    for variant, chains in [("one_chain", 1), ("two_chains", 2), ("eight_chains", 8)]:
+        plan = plan_on(multiprocessors, ado.instruction_parallelism, variant, x)
+        assert plan.grid == [multiprocessors]
+        threads, pass_ = multiprocessors * 128, multiprocessors * 128 * chains
+        computed = len(x) // pass_ * pass_ + min(len(x) % pass_, threads) * chains
+        assert plan.cost.executed_instructions == 256 * computed
+        few = plan_on(multiprocessors, ado.instruction_parallelism, variant, x[:129])
+        assert few.grid == [min(multiprocessors, 2)]
+
+
+def test_costs_of_groups(isa_restored):
+    """Groups of vectors of 16 bytes are completed with zeros."""
+    ado.settings.isa = "baseline"
+    for variant, vectors in [("simd", 1), ("two_vectors", 2), ("four_vectors", 4), ("threaded", 8)]:
+        for dtype, lanes in [("f4", 4), ("f8", 2)]:
+            computed = -(-33 // (vectors * lanes)) * vectors * lanes
+            about = cost("instruction_parallelism", variant, 33, dtype)
+            assert about.executed_flops == 512 * computed
+    assert cost("instruction_parallelism", "naive_loops", 33).executed_flops == 512 * 33
+    for variant, dtype, elements, flops in [
+        *[("simd", "f4", 33, 2 * 32 * 448), ("simd", "f8", 17, 2 * 16 * 448)],
+        *[("deinterleaved", "f4", 65, 2 * 64 * 224), ("threaded", "f4", 64, 64 * 224)],
+    ]:
+        assert cost("branch", variant, elements, dtype).executed_flops == flops

@@ -30,6 +30,9 @@ def test_every_variant_solves_its_problems(variant, dtype, rng):
     elif variant == "few_rows":
         for shape in [(2, 3), (7, 1001), (3, 4099), (32, 500), (256, 300)]:
             assert check(random_of(rng, shape, dtype), variant=variant)
+    elif variant == "few_columns":
+        for shape in [(3, 2), (1001, 7), (4099, 3), (500, 32), (300, 256), (30011, 5)]:
+            assert check(random_of(rng, shape, dtype), variant=variant)
     elif variant in ("wide", "tma"):
         for shape in [(160, 160), (160, 256), (512, 192), (144, 1024), (16, 64), (272, 304)]:
             assert check(random_of(rng, shape, dtype), variant=variant)
@@ -71,19 +74,19 @@ CHOICES = [
     ("c16", (8191, 8192), "unaligned_rows"),
     # few rows: limit of the long dimension; few columns
     *[("f4", (20, 33760), "coarsened"), ("f4", (20, 33793), "few_rows")],
-    *[("f4", (33760, 20), "coarsened"), ("f4", (33793, 20), "coarsened")],
+    *[("f4", (33760, 20), "coarsened"), ("f4", (33793, 20), "few_columns")],
     *[("u1", (17, 50687), "coarsened"), ("u1", (17, 50688), "few_rows")],
     # few rows: limit of the short dimension; few columns
     *[("u1", (176, 100000), "few_rows"), ("u1", (192, 100000), "wide")],
     *[("u1", (256, 100001), "few_rows"), ("u1", (257, 100001), "unaligned_rows")],
-    ("i2", (100000, 88), "wide"),
-    ("i2", (100001, 175), "unaligned_rows"),
+    *[("i2", (100000, 88), "few_columns"), ("i2", (100000, 96), "wide")],
+    *[("i2", (100001, 175), "few_columns"), ("i2", (100001, 176), "unaligned_rows")],
     *[("f4", (60, 100000), "few_rows"), ("f4", (64, 100000), "wide")],
     *[("f4", (127, 100001), "few_rows"), ("f4", (128, 100001), "unaligned_rows")],
     *[("f8", (63, 100000), "few_rows"), ("f8", (64, 100000), "coarsened")],
     *[("f8", (96, 100000), "coarsened"), ("f8", (98, 100000), "unaligned_rows")],
     *[("f8", (100, 100000), "wide"), ("c16", (15, 100000), "few_rows")],
-    *[("c16", (16, 100000), "wide"), ("c16", (100000, 15), "coarsened")],
+    *[("c16", (16, 100000), "wide"), ("c16", (100000, 15), "few_columns")],
     *[("c16", (100000, 48), "coarsened"), ("c16", (100000, 49), "wide")],
 ]
 
@@ -113,11 +116,13 @@ def test_every_number_of_rows(dtype, rng):
         ("wide", (160, 160), True, "use `in_place`"),
         ("tma", (160, 160), True, "use `in_place`"),
         ("unaligned_rows", (131, 131), True, "use `in_place`"),
+        ("few_columns", (131, 131), True, "use `in_place`"),
         ("few_rows", (131, 131), True, "use `in_place`"),
         ("as_copy", (1, 1), True, "use `in_place`"),
         ("in_place", (160, 160), False, "out is not a"),
         ("wide", (129, 255), False, "not aligned to 16 bytes"),
         ("tma", (129, 255), False, "not aligned to 16 bytes"),
+        ("few_columns", (2, 257), False, "more than 256 columns"),
         ("few_rows", (257, 2), False, "more than 256 rows"),
         ("as_copy", (2, 2), False, "more than one row and more than one column"),
     ],

@@ -16,13 +16,12 @@ image_filters
     of the Gaussian, and counts by source line.
 gpp
     gpp-samples-VARIANT: samples of the warps of the steps that replace divisions and square roots
-    (figures 7 and 8 of the post). gpp-traffic-VARIANT, gpp-staging: sectors between L1, L2 and DRAM
-    by their source, in gpp and in copies of an array with three ways of loading. gpp-si214-far, in
-    the parent folder with the ladders: the last step with no energy near a pole. This group needs
-    the extra ``kernels`` and a GPU whose counters can be read.
+    (figures 7 and 8 of the post), and where a later one waits. gpp-traffic-VARIANT: sectors between
+    L1, L2 and DRAM by their source. gpp-si214-far, in the parent folder with the ladders: the last
+    step with no energy near a pole. This group needs a GPU whose counters can be read.
 machine_code
     The machine code of kernels in ladders of the parent folder. This needs a build with machine
-    code for their GPU, cuobjdump and nvdisasm, but no GPU. Machine code of another build is
+    code for their GPU, and nvdisasm, but no GPU. Machine code of another build is
     rejected: its registers per thread must equal the measured ones.
 """
 
@@ -139,19 +138,15 @@ def image_filters() -> Records:
 
 # --- 05 -------------------------------------------------------------------------------------------
 
-STAGING = ROOT / "notebooks" / "kernels" / "gpp" / "staging.cu"
 #: The problem of notebooks/data/gpp-counted, the problem of the post, and a part of it.
 SMALL, SI214, PART = (400, 256, 4096, 2), "si214", (800, 128, 11075, 2)
-#: Variants: before the reciprocals, with reciprocals, and with squared moduli; and later ones.
+#: Variants: before the reciprocals, with reciprocals, and with squared moduli; and a later one.
 SAMPLED = {
     **dict.fromkeys(("frequency_outside", "reciprocal", "squared_moduli"), SMALL),
-    **dict.fromkeys(("sorted_bands", "sorted_by_energy", "blocks_2d", "single_launch"), PART),
+    "sorted_bands": PART,
 }
 #: Variants: the baseline; loads that share lines between or within blocks; copies that bypass L1.
 TRAFFIC = ("collapse3", "blocked", "blocks_2d", "tiled", "two_rows")
-#: Ways of loading, as in the kernel's source, and the 16-byte vectors that a block of 128 threads
-#: loads at a time: in tiled, 512 of aqsn, 16 of wx, and 2 of the range of energies.
-METHODS, VECTORS, ELEMENTS = ("load", "through_l1", "bypass"), (512, 16, 2), 1 << 22
 #: Sectors at each level by their source. Metrics that the chip does not have are omitted.
 METRICS = (
     *("gpu__time_duration.sum", "l1tex__t_bytes.sum"),
@@ -171,26 +166,6 @@ METRICS = (
 )
 
 
-def staging(metrics: list[str]) -> ado.records.Profile:
-    """The counters of copies of an array, one per way of loading and number of vectors."""
-    ladder = ado.ladder("staging", reference=lambda x: x.copy())
-    for method, name in enumerate(METHODS):
-        for vectors in VECTORS:
-            ladder.cuda_variant(
-                f"{name}_{vectors}", source=STAGING.read_text(encoding="utf-8"), file=STAGING.name,
-                kernel=f"staging<{method}, {vectors}>", block=128, grid=1024,
-            )  # fmt: skip
-    x = ado.to_device(np.random.default_rng(0).random(ELEMENTS))
-
-    def every_copy() -> None:
-        for variant in ladder:
-            variant(x)
-
-    profile = ado.profile(every_copy, metrics=metrics)
-    require(len(profile) == len(ladder), f"{len(ladder)} kernels must run, got {len(profile)}")
-    return profile
-
-
 def gpp() -> Records:
     for name, shape in SAMPLED.items():
         few = ado.gpp_operands(shape, seed=0)
@@ -202,7 +177,6 @@ def gpp() -> Records:
     last = [v.name for v in ado.gpp if v.device == "cuda"][-1]
     far = partial(ado.sweep, ado.gpp, *ado.gpp_operands(SI214, seed=0, near=False), device="cuda")
     yield "../gpp-si214-far", partial(far, variants=[last], progress=False)
-    yield "gpp-staging", partial(staging, metrics)
 
 
 # --- Machine code ---------------------------------------------------------------------------------

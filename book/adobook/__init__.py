@@ -1,15 +1,10 @@
 """Code shared by the notebooks: text, tables and charts. They import it as `course`."""
 
 from adobook.charts import draw_latency as draw_latency
-from adobook.charts import draw_pipes as draw_pipes
 from adobook.charts import draw_tile_transpose as draw_tile_transpose
 from adobook.charts import draw_windows as draw_windows
-from adobook.charts import speedups_of_devices as speedups_of_devices
 from adobook.charts import stride_chart as stride_chart
-from adobook.charts import timeline as timeline
-from adobook.charts import utilisation_plane as utilisation_plane
 from adobook.figures import figures as figures
-from adobook.figures import priorities as priorities
 from adobook.figures import ranks as ranks
 from adobook.iteration import Factors as Factors
 from adobook.iteration import folded as folded
@@ -19,9 +14,7 @@ from adobook.models import gathered as gathered
 from adobook.models import model_beside_counters as model_beside_counters
 from adobook.models import modelled as modelled
 from adobook.published import Published as Published
-from adobook.steps import beside_stored as beside_stored
 from adobook.steps import between as between
-from adobook.steps import libraries as libraries
 from adobook.steps import predicted as predicted
 from adobook.steps import step as step
 from adobook.text import say as say

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib import pyplot as plt
@@ -12,14 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from adobook.published import Published
-from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas
+from adokernels.charts.canvas import FADED, MEMORY, Canvas
 from adokernels.patterns.sectors import Sectors
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR
 from adokernels.records.sweep import Sweep
-from adokernels.text import percent, quantity, ratio
+from adokernels.text import percent, quantity
 
 _MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
 _GRID, _TILE, _WARP = "#808080", "#56B4E9", "#D55E00"
@@ -53,101 +52,6 @@ def label_axis(axis: Axis, label: str, unit: str = "", *, font: float | None = N
     if font:
         axis.label.set_fontsize(font + 1)
         axis.set_tick_params(labelsize=font)
-
-
-# --- Image filters --------------------------------------------------------------------------------
-
-
-def timeline(rows: Mapping[str, Sequence[Measurement]], order: Sequence[str]) -> Axes:
-    """Draw the steps of an application as bars on a time axis, in the order in which they run.
-
-    `rows` are the steps of each row of the chart, for example copies and kernels.
-    """
-    canvas = new_canvas(len(rows) * 0.8 + 1.2)
-    ax = canvas.ax
-    found = {m.variant: (row, m) for row, name in enumerate(rows) for m in rows[name]}
-    start = 0.0
-    for name in order:
-        row, m = found[name]
-        colour = COMPUTE if row else MEMORY
-        ax.barh(row, m.seconds, left=start, height=0.5, color=colour, edgecolor="white")
-        canvas.callout(
-            f"{name}, {quantity(m.seconds, 's')}",
-            (start + m.seconds / 2, row + 0.25),
-            (10, 22, 34),
-            ((0, 1), (1, 1), (-1, 1)),
-        )
-        start += m.seconds
-    ax.set_yticks(range(len(rows)), list(rows))
-    ax.set_ylim(-0.5, len(rows) - 0.1)
-    label_axis(ax.xaxis, "time of the host", "s")
-    return ax
-
-
-def utilisation_plane(measurements: Iterable[Measurement], threshold: float) -> Axes:
-    """Draw variants in the plane of memory and compute throughput, with the limiter's regions.
-
-    `threshold` is the share of the peak below which a throughput does not limit the kernel.
-    """
-    canvas = new_canvas(5.2, 7.0)
-    ax = canvas.ax
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    for line in (ax.axvline, ax.axhline):
-        line(threshold, color=FADED, lw=1.0, ls="--", zorder=1)
-    low, high = 0.02, 0.98
-    corners = {
-        "latency-bound": (low, low, "left", "bottom"),
-        "memory-bound": (high, low, "right", "bottom"),
-        "compute-bound": (low, high, "left", "top"),
-        "compute and memory": (high, high, "right", "top"),
-    }
-    for words, (x, y, ha, va) in corners.items():
-        canvas.text(words, x=x, y=y, ha=ha, va=va, color=FADED, fontweight="bold")
-    for m in measurements:
-        if m.profile:
-            point = (m.profile.longest["memory_sol"], m.profile.longest["compute_sol"])
-            canvas.mark(*point, marker="o", color=MEMORY, ms=6, ls="")
-            canvas.callout(m.variant, point, (8, 16, 26, 38, 50))
-    label_axis(ax.xaxis, "memory throughput, of peak", "%")
-    label_axis(ax.yaxis, "compute throughput, of peak", "%")
-    return ax
-
-
-def speedups_of_devices(sweep: Sweep, published: Iterable[Published]) -> Axes:
-    """Draw the speed-up of each variant over the first one, next to the published speed-up."""
-    ax = new_canvas(5.0).ax
-    first = sweep.variants[0]
-    names = [m.variant for m in sweep.variants]
-    times = {p.variant: p for p in published if p.quantity == "seconds"}
-    start = times[first.variant]
-    theirs = {name: float(start.value) / float(p.value) for name, p in times.items()}
-    ours = {m.variant: first.seconds / m.seconds for m in sweep.variants}
-    here = sweep.machine.name if sweep.machine else first.device
-    for label, colour, marker, totals in (
-        (f"{start.document}, {start.device}", COMPUTE, "s", theirs),
-        (here, MEMORY, "o", ours),
-    ):
-        places = [names.index(name) for name in totals]
-        ax.plot(places, list(totals.values()), color=colour, marker=marker, ms=6, label=label)
-        last = list(totals)[-1]
-        ax.annotate(
-            ratio(totals[last]), (names.index(last), totals[last]), (0, 7),
-            textcoords="offset points", ha="center", color=colour,
-        )  # fmt: skip
-    roof = [first.seconds / m.seconds for m in sweep if m.ceiling]
-    if roof:
-        label = f"copy of the image, {here}: {ratio(max(roof))}"
-        ax.axhline(max(roof), color=MEMORY, lw=1, ls="--", label=label)
-    ax.set_yscale("log", base=2)
-    ax.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"\N{MULTIPLICATION SIGN}{value:g}")
-    )
-    ax.set_ylim(0.85, 1.5 * max(*roof, *ours.values(), *theirs.values()))
-    ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    ax.set_ylabel(f"speed-up over {first.variant} on the same device")
-    ax.legend(frameon=False, loc="lower right")
-    return ax
 
 
 # --- A routine over a stride or an offset ---------------------------------------------------------
@@ -309,7 +213,7 @@ def _box(
     ax.add_patch(Rectangle((x, y), width, height, fc=colour, **{"ec": _LINE, "lw": 0.4, **style}))
 
 
-# --- The execution of warps, the windows of a filter, and pipes -----------------------------------
+# --- The execution of warps, and the windows of a filter ------------------------------------------
 
 
 def draw_latency(latency: int, warps: Sequence[int]) -> Figure:
@@ -382,36 +286,5 @@ def draw_windows(block: tuple[int, int], radius: int) -> Figure:
     )  # fmt: skip
     for ax in (left, right):
         ax.set_aspect("equal")
-        ax.set_axis_off()
-    return figure
-
-
-def draw_pipes(measurements: Sequence[Measurement], pipes: Sequence[str]) -> Figure:
-    """Draw the schedulers and the pipes of a multiprocessor, filled to their utilisation.
-
-    `pipes` are the names of the counted pipes, for example ``"lsu"``.
-    """
-    figure, found = plt.subplots(
-        len(measurements), 1, figsize=(10, 1.7 * len(measurements) + 0.3), layout="constrained",
-        squeeze=False,
-    )  # fmt: skip
-    for ax, m in zip(found[:, 0], measurements, strict=True):
-        assert m.profile is not None
-        shares = [("issue slots of 4 schedulers", m.profile["issue_active"])]
-        shares += [(f"{name.upper()} pipe", m.profile[f"pipe_{name}"]) for name in pipes]
-        for place, (name, share) in enumerate(shares):
-            wide = 1.6 if place == 0 else 0.85
-            start = 0 if place == 0 else place + 1.0
-            _box(ax, start, 0, _WAITING, wide, lw=0.8)
-            _box(ax, start, 0, _ISSUED, wide, share, ec="none")
-            ax.text(start + wide / 2, 1.06, name, ha="center", va="bottom", fontsize=_FONT)
-            ax.text(
-                start + wide / 2, 0.5, percent(share), ha="center", va="center", fontsize=_FONT + 1,
-                bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 1.5},
-            )  # fmt: skip
-        ax.annotate("", (1.95, 0.5), (1.62, 0.5), arrowprops={"arrowstyle": "-|>", "color": _LINE})
-        ax.set(xlim=(-0.05, len(shares) + 1.0), ylim=(-0.05, 1.3))
-        busiest = max(shares, key=lambda pair: pair[1])
-        ax.set_title(f"{m.variant}: {busiest[0]}, {percent(busiest[1])}", fontsize=10, loc="left")
         ax.set_axis_off()
     return figure

@@ -1,4 +1,4 @@
-"""Tables of profiler figures and priorities: published ones next to ours."""
+"""Tables of profiler figures, published ones next to ours, and ranks of kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
 from adokernels.records.profile import KernelProfile, Profile
-from adokernels.text import percent, quantity, ratio
+from adokernels.text import ratio
 
 #: A value has changed if it differs from the baseline by more than this fraction.
 _CHANGED = 0.05
@@ -234,7 +234,7 @@ def _change(key: str, before: Subject, after: Subject) -> str:
     return ratio(later / earlier)
 
 
-# --- Priorities of the kernels of an application --------------------------------------------------
+# --- Ranks of the kernels of an application -------------------------------------------------------
 
 
 def ranks(kernels: Iterable[Measurement], roof: float) -> dict[str, float]:
@@ -244,34 +244,3 @@ def ranks(kernels: Iterable[Measurement], roof: float) -> dict[str, float]:
     """
     gains = {m.routine: m.seconds - m.bytes / roof for m in kernels}
     return {routine: 100 * gain / max(gains.values()) for routine, gain in gains.items()}
-
-
-def priorities(
-    kernels: Iterable[Measurement],
-    roof: float,
-    *,
-    published: Iterable[Published] = (),
-    variant: str = "",
-) -> Text:
-    """Show the kernels of an application by rank, with the ranks of the documents next to ours.
-
-    `roof` is the bandwidth of the limit in bytes per second. The published ranks are quantities
-    such as ``rank_sobel`` of `variant`.
-    """
-    measured = list(kernels)
-    here = ranks(measured, roof)
-    total = sum(m.seconds for m in measured)
-    theirs = {p.quantity: p for p in published if p.variant == variant}
-    sources: Mapping[tuple[str, str], None] = dict.fromkeys(
-        (p.document, p.device) for p in theirs.values() if p.quantity.startswith("rank_")
-    )
-    device = measured[0].machine.name if measured[0].machine else measured[0].device
-    header = ["kernel", "time", "share", f"rank, {device}"]
-    header += [f"rank, {document}, {name}" for document, name in sources]
-    rows: list[list[object]] = []
-    for m in sorted(measured, key=lambda m: -here[m.routine]):
-        cells = [f"{m.routine}[{m.variant}]", quantity(m.seconds, "s")]
-        cells += [percent(m.seconds / total), f"{here[m.routine]:.0f}"]
-        rank = theirs.get(f"rank_{m.routine}")
-        rows.append([*cells, *([rank.text if rank else None] if sources else [])])
-    return table(header, rows)

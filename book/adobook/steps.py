@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Literal
 
 from adobook.published import Published, written
-from adobook.text import Text, say, table
+from adobook.text import Text
 from adokernels.model.registry import routines
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep
-from adokernels.text import binary_size, number, percent, quantity, ratio
+from adokernels.text import number, percent, quantity, ratio
 
 #: Sources of a value: its heading if it is shown alone, and its label after a guess.
 _SOURCES = {"measured": ("The measured value", "Measured"), "model": ("The model's value", "Model")}
@@ -59,81 +59,6 @@ def step(
     parts += _published_step(list(published), m, baseline)
     parts += [_traffic(m), more]
     return Text(" ".join(part for part in parts if part))
-
-
-def libraries(sweep: Sweep) -> Text:
-    """Show the fastest variant, and functions of other libraries that ran in the same rounds."""
-    ours = sweep.fastest
-    errors = any(m.shown_error for m in (ours, *sweep.peers))
-    rows = [
-        (
-            f"`ado.{sweep.routine}` ({m.variant})" if m is ours else m.shown_as,
-            quantity(m.seconds, "s"),
-            ratio(m.seconds / ours.seconds),
-            percent(m.bytes_per_second / sweep.roof) if sweep.roof else None,
-            *([m.shown_error or None] if errors else []),
-        )
-        for m in sorted((ours, *sweep.peers), key=lambda m: m.seconds)
-    ]
-    titles = ["implementation", "time", "time / our time", "of the roof"]
-    return table([*titles, *["largest error"] * errors], rows)
-
-
-def beside_stored(live: Sweep, stored: Sweep) -> Text:
-    """Show the gain and the limiter of each step here beside the values of a stored sweep.
-
-    A second table lists how the machines differ.
-    """
-    here, there = (
-        {m.variant: m.compare(before) for m, before in sweep.step_pairs().items()}
-        for sweep in (live, stored)
-    )
-    both = [name for name in here if name in there]
-    steps = [
-        (
-            name,
-            *(f"{ratio(gains[name].ratio)}, {gains[name].verdict}" for gains in (here, there)),
-            *(sweep[name].limiter.name for sweep in (live, stored)),
-        )
-        for name in both
-    ]
-    mine, other = (_machine_facts(sweep) for sweep in (live, stored))
-    facts = [
-        (name, mine.get(name), other.get(name))
-        for name in mine | other
-        if mine.get(name) != other.get(name)
-    ]
-    differ = [name for name in both if here[name].verdict is not there[name].verdict]
-    words = f"All {len(both)} steps have the same verdict on both machines."
-    if differ:
-        words = (
-            f"The verdicts differ for {len(differ)} of {len(both)} steps: {', '.join(differ)}. A "
-            "step can gain less because another limit is nearer, or be unclear because other "
-            "programs run."
-        )
-    titles = ("gain here", "gain, stored", "limiter here", "limiter, stored")
-    totals = [ratio(sweep.variants[0].seconds / sweep.fastest.seconds) for sweep in (live, stored)]
-    return say(
-        table([f"{live.routine}, step to", *titles], steps),
-        f"{words} From the first variant to the fastest one: {totals[0]} here, {totals[1]} stored.",
-        table(["what differs", "here", "stored"], facts),
-    )
-
-
-def _machine_facts(sweep: Sweep) -> dict[str, str]:
-    """The processor, the problem, the settings and the measured ceilings of a sweep on a CPU."""
-    m, machine = sweep.fastest, sweep.machine
-    return {
-        "processor": str(m.context["device_name"]),
-        "problem": str(m.problem),
-        "threads": str(m.context["threads"]),
-        "instruction set": str(m.context["isa"]),
-        **{f"size of {n}": binary_size(size) for n, size in m.context["cache_bytes"].items()},
-        **{
-            c.name: quantity(c.measured, "B/s" if c.kind == "bandwidth" else "FLOP/s")
-            for c in (machine.ceilings if machine else ())
-        },
-    }
 
 
 def _of_roof(sweep: Sweep, m: Measurement) -> str:

@@ -8,13 +8,11 @@
 
 namespace ado::cuda {
 
-// ---- fused, lane_per_row ------------------------------------------------------------------------
+// ---- fused --------------------------------------------------------------------------------------
 // A row of gray pixels is blurred, and the blurred row is pushed on at once. clear_outside(row,
 // behind) sets the blurred pixels outside the image to zero; the blurred row is `behind` rows
 // behind the gray one.
-//
-// kWholeRows: a lane has all pixels of a row, so no other lane has neighbours of its pixels.
-template <int kWords, bool kWholeRows = false>
+template <int kWords>
 struct EdgeStage {
   static constexpr int kRadius = GaussianStage<kWords>::kRadius + SobelStage<kWords>::kRadius;
   struct Options {};
@@ -28,14 +26,7 @@ struct EdgeStage {
                                        const ClearOutside& clear_outside) {
     PackedPixels<kWords> blurred = blur.push(step, gray);
     clear_outside(blurred, GaussianStage<kWords>::kRadius);
-    if constexpr (kWholeRows) {
-      PixelsAround<kWords> row = {};
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) row.at[w + 1] = blurred.at[w];
-      return sobel.push(step, row);
-    } else {
-      return sobel.push(step, exchange_neighbours<kWords>(blurred));
-    }
+    return sobel.push(step, exchange_neighbours<kWords>(blurred));
   }
 };
 

@@ -1,6 +1,6 @@
 // Edge detection on the GPU: out = sobel(blur(gray(rgba))), in three kernels or in one. The steps
-// pipeline_naive and pipeline_best run kernels of the three ladders. engine/ has the variants for
-// small and for narrow images, and the choice among all variants.
+// pipeline_naive and pipeline_best run kernels of the three ladders. engine/ has the variant for
+// small images, and the choice among all variants.
 //
 // Three kernels move 9 bytes per pixel: 5 for the luminance and 2 for each filter. One kernel that
 // keeps the intermediate rows in registers moves 5 bytes per pixel, and the arithmetic throughput

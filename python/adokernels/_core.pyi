@@ -40,7 +40,6 @@ __all__: list[str] = [
     "chip",
     "cores",
     "count",
-    "counter_passes",
     "cuda_properties",
     "device",
     "device_kind",
@@ -783,11 +782,6 @@ def count(
 def count(
     work: collections.abc.Callable, metrics: collections.abc.Sequence[str], cold: bool
 ) -> list[tuple[KernelInfo, list[float]]]: ...
-def counter_passes(metrics: collections.abc.Sequence[str], chip: str) -> int:
-    """
-    Number of passes that collect the metrics on a chip.
-    """
-
 def cuda_properties(device: str = "cuda") -> dict: ...
 def device() -> str: ...
 def device_kind(device: str) -> str:

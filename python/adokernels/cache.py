@@ -1,4 +1,4 @@
-"""Records that later processes of the same user read again: stored ceilings and scans.
+"""Records that later processes of the same user read again: stored ceilings.
 
 The folder must belong to this user, and others must not be able to write to it. Without such a
 folder, nothing is stored or read, and a warning states why.
@@ -76,5 +76,5 @@ def _private_folder() -> Path:
 @cache
 def _warn(reason: str) -> None:
     """Warn once per reason."""
-    text = f"adokernels stores no ceilings and scans ({printable(reason, _LONGEST_REASON)})"
+    text = f"adokernels stores no ceilings ({printable(reason, _LONGEST_REASON)})"
     warnings.warn(f"{text}. Set ADOKERNELS_CACHE to a folder of your own.", stacklevel=1)

@@ -54,24 +54,35 @@ def ptx_in(fatbin: memoryview, compute: int = 90) -> bytes:
 def cubins_in(fatbins: memoryview, compute: int = 90) -> dict[str, bytes]:
     """The machine code for exactly this architecture, by the path of the source file.
 
-    The fat binaries follow each other, as in the section ``.nv_fatbin`` of an object.
     :func:`ptx_in` describes `compute` and the errors.
     """
-    found, at = dict[str, bytes](), 0
+    found = ((arch, name, code) for kind, arch, name, code in _all(fatbins) if kind == _CUBIN)
+    return {name: _decompressed(*code) for arch, name, code in found if arch == compute}
+
+
+def architectures_in(fatbins: memoryview) -> list[str]:
+    """The architectures with machine code, for example ``["sm_90"]``, in order."""
+    cubins = (arch for kind, arch, *_ in _all(fatbins) if kind == _CUBIN)
+    return [f"sm_{arch}" for arch in dict.fromkeys(cubins)]
+
+
+#: Kind, architecture, source file, and the content with its flags.
+_Entry = tuple[int, int, str, tuple[memoryview, int]]
+
+
+def _all(fatbins: memoryview) -> Iterator[_Entry]:
+    """The entries of fat binaries that follow each other, as in the section ``.nv_fatbin``."""
+    at = 0
     while at < len(fatbins):
         magic, _, header, size = _HEADER.unpack_from(fatbins, at)
         if magic != _MAGIC:  # zeros between two of them
             at += 8
             continue
-        for kind, arch, name, code in _entries(fatbins[at:]):
-            if (kind, arch) == (_CUBIN, compute):
-                found[name] = _decompressed(*code)
+        yield from _entries(fatbins[at:])
         at += header + size
-    return found
 
 
-def _entries(fatbin: memoryview) -> Iterator[tuple[int, int, str, tuple[memoryview, int]]]:
-    """Kind, architecture, source file, and the content with its flags."""
+def _entries(fatbin: memoryview) -> Iterator[_Entry]:
     magic, version, at, size = _HEADER.unpack_from(fatbin)
     if (magic, version) != (_MAGIC, _VERSION):
         raise _core.Unavailable("the fat binary has an unknown format")

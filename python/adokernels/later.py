@@ -22,7 +22,5 @@ plot: Callable[..., Any]
 limiter: Callable[[Any, Any], Any]
 #: The routines by name.
 routines: Callable[[], Mapping[str, Any]]
-#: Whether a GPU pays off for a choice, in a sentence.
-pays_off: Callable[[Any], str]
 #: The call of a routine with Dask arrays.
 lazy_call: Callable[..., Any]

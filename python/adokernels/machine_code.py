@@ -6,7 +6,6 @@ A cubin is an ELF file with the machine code of one architecture.
 from __future__ import annotations
 
 import math
-import re
 import struct
 import subprocess
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from adokernels import _core, toolkit
-from adokernels.fat_binary import cubins_in
+from adokernels.fat_binary import architectures_in, cubins_in
 from adokernels.records.forms import Block
 from adokernels.records.instructions import cleaned
 from adokernels.records.sass import KernelSass
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from adokernels.records.kernels import Kernel
-
-#: The message of cuobjdump for a file without code for GPUs.
-_NO_CODE = "does not contain device code"
-_CUBIN = re.compile(r"(?P<source>[^\s/]+)\.(?P<arch>sm_\d+[af]?)\.cubin")
 
 _MAGIC = b"\x7fELF"
 _SYMBOL_TABLE, _FUNCTION, _ENTRY = 2, 2, 0x10
@@ -129,7 +124,7 @@ def _arch_on_device(known: Sequence[str]) -> str:
         return known[0]
     compute = int(_core.cuda_properties()["compute"])
     # Code runs on GPUs of the same major version that are not older.
-    usable = {n: arch for arch in known if (n := int(arch[3:].rstrip("af"))) <= compute}
+    usable = {n: arch for arch in known if (n := int(arch.removeprefix("sm_"))) <= compute}
     same = [n for n in usable if n // 10 == compute // 10]
     return usable[max(same)] if same else known[0]
 
@@ -148,21 +143,22 @@ def tool(name: str) -> str:
 
 def architectures(module: Path) -> list[str]:
     """The architectures for which an extension module contains machine code, in order."""
-    listed = _run([tool("cuobjdump"), "-lelf", str(module)], accepted=_NO_CODE)
-    return list(dict.fromkeys(match["arch"] for match in _CUBIN.finditer(listed)))
+    return architectures_in(_fatbins_of(module))
 
 
 def cubins_of(module: Path, arch: str) -> dict[str, bytes]:
-    """The cubins of an extension module for one architecture, by the path of the source file.
+    """The cubins of an extension module for one architecture, by the path of the source file."""
+    return cubins_in(_fatbins_of(module), int(arch.removeprefix("sm_")))
 
-    ``cuobjdump -xelf`` would give the cubins of source files with the same name the same name.
-    """
-    (fatbins,) = (s.content for s in _sections(module.read_bytes()) if s.name == ".nv_fatbin")
-    return cubins_in(memoryview(fatbins), int(arch[3:].rstrip("af")))
+
+def _fatbins_of(module: Path) -> memoryview:
+    """The fat binaries of an extension module; empty if it has no CUDA kernels."""
+    found = (s.content for s in _sections(module.read_bytes()) if s.name == ".nv_fatbin")
+    return memoryview(next(found, b""))
 
 
 def registers_in(fatbin: memoryview, compute: int = 90) -> dict[str, int]:
-    """Registers per thread of each kernel of a fat binary, by mangled name.
+    """Registers per thread of each kernel of a fat binary, by mangled name; for the core.
 
     Without machine code for exactly this architecture, the result is empty.
     """
@@ -170,14 +166,12 @@ def registers_in(fatbin: memoryview, compute: int = 90) -> dict[str, int]:
     return {kernel.symbol: kernel.registers for cubin in cubins for kernel in kernels_in(cubin)}
 
 
-def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") -> str:
-    """Run a tool and return its output; empty if it fails with the message `accepted`."""
+def _run(command: Sequence[str], folder: str) -> str:
+    """Run a tool in a folder and return its output."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
         raise _unavailable(f"{command[0]} cannot be run: {error}") from error
-    if done.returncode and accepted and accepted in done.stdout + done.stderr:
-        return ""
     if done.returncode:
         reason = " ".join((done.stderr or done.stdout).split())[-500:]
         raise _unavailable(

@@ -36,6 +36,12 @@ def program(name: str) -> str:
     return next((found for f in folders() if (found := shutil.which(name, path=f))), "")
 
 
+def headers() -> list[Path]:
+    """The folders of headers of installed toolkits."""
+    found = (Path(folder).parent / "include" for folder in [*folders()][1:])
+    return [path for path in found if path.is_dir()]
+
+
 def folders() -> Iterator[str]:
     """The folders to search for programs; the first item is the PATH, a list of folders."""
     yield os.environ.get("PATH", "")

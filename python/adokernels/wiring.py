@@ -10,7 +10,6 @@ from adokernels import later
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from adokernels.model.problem import Choice
     from adokernels.records.loading import Record
     from adokernels.records.machine import Machine
     from adokernels.records.measurement import Measurement
@@ -57,12 +56,6 @@ def _routines() -> Mapping[str, Any]:
     return routines
 
 
-def _pays_off(choice: Choice) -> str:
-    from adokernels.measuring.paying_off import pays_off
-
-    return pays_off(choice)
-
-
 def _lazy_call(*arguments: Any, **keywords: Any) -> Any:
     from adokernels.large.dask_arrays import lazy_call
 
@@ -72,4 +65,4 @@ def _lazy_call(*arguments: Any, **keywords: Any) -> Any:
 later.load, later.tables_of, later.rendered = _load, _tables_of, _rendered
 later.plot = _plot
 later.limiter, later.routines = _limiter, _routines
-later.pays_off, later.lazy_call = _pays_off, _lazy_call
+later.lazy_call = _lazy_call

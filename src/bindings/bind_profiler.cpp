@@ -145,8 +145,6 @@ void bind_profiler(py::module_& m) {
       py::arg("device") = "cuda", "The chip of a GPU, for example 'GH100'.");
   m.def("existing_metrics", &counters::existing, py::arg("metrics"), py::arg("chip"),
         "The given metrics that exist on a chip.");
-  m.def("counter_passes", &counters::passes, py::arg("metrics"), py::arg("chip"),
-        "Number of passes that collect the metrics on a chip.");
   m.def("count", &count_call, py::arg("call"), py::arg("metrics"), py::arg("cold"),
         py::call_guard<ReleaseGil>(),
         "The kernels of a call, each with the values of the metrics.");

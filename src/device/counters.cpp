@@ -95,14 +95,6 @@ class Host {
   CUpti_Profiler_Host_Object* object_ = nullptr;
 };
 
-int passes_of(const Bytes& configuration) {
-  ADO_CUPTI_PARAMS(CUpti_Profiler_Host_GetNumOfPasses_Params, params);
-  params.configImageSize = configuration.size();
-  params.pConfigImage = const_cast<std::uint8_t*>(configuration.data());
-  ADO_CUPTI(ProfilerHostGetNumOfPasses, &params);
-  return static_cast<int>(params.numOfPasses);
-}
-
 void initialize() {
   cuda::require();
   ADO_CUDA(cudaFree(nullptr));  // creates the context
@@ -285,12 +277,6 @@ std::vector<std::string> existing(const std::vector<std::string>& metrics,
   return known;
 }
 
-int passes(const std::vector<std::string>& metrics, const std::string& chip) {
-  const Host host(chip);
-  Names names = pointers_to(metrics);
-  return passes_of(host.configuration(names));
-}
-
 std::vector<Counted> count(const std::function<void()>& work,
                            const std::vector<std::string>& metrics, bool cold) {
   cuda::require();
@@ -350,7 +336,6 @@ std::string chip() { missing(); }
 std::vector<std::string> existing(const std::vector<std::string>&, const std::string&) {
   missing();
 }
-int passes(const std::vector<std::string>&, const std::string&) { missing(); }
 std::vector<Counted> count(const std::function<void()>&, const std::vector<std::string>&, bool) {
   missing();
 }

@@ -18,9 +18,6 @@ std::string chip();
 // The given metrics that exist on a chip, in the same order. Needs the library, but no device.
 std::vector<std::string> existing(const std::vector<std::string>& metrics, const std::string& chip);
 
-// Number of passes that collect the metrics on a chip. Needs the library, but no device.
-int passes(const std::vector<std::string>& metrics, const std::string& chip);
-
 // One launched kernel with one value per metric.
 struct Counted {
   cuda::Kernel kernel;

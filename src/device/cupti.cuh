@@ -33,7 +33,7 @@ namespace ado::cupti {
   X(ProfilerInitialize) X(ProfilerDeviceSupported) X(ProfilerGetCounterAvailability)               \
   X(ProfilerHostInitialize) X(ProfilerHostDeinitialize) X(ProfilerHostGetMetricProperties)         \
   X(ProfilerHostConfigAddMetrics) X(ProfilerHostGetConfigImageSize) X(ProfilerHostGetConfigImage)  \
-  X(ProfilerHostGetNumOfPasses) X(ProfilerHostEvaluateToGpuValues)                                 \
+  X(ProfilerHostEvaluateToGpuValues)                                                               \
   X(RangeProfilerEnable) X(RangeProfilerDisable) X(RangeProfilerSetConfig) X(RangeProfilerStart)   \
   X(RangeProfilerStop) X(RangeProfilerPushRange) X(RangeProfilerPopRange)                          \
   X(RangeProfilerDecodeData) X(RangeProfilerGetCounterDataSize)                                    \

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kAlignment = 256;  // of cudaMalloc
 constexpr std::align_val_t kAlign{kAlignment};
 // Memory of cudaMalloc is filled with this byte, so that a result that no kernel writes is wrong.
-constexpr int kUnwritten = 0xa5;
+constexpr int kUnwritten = 0x7f;
 
 // The code of one source file. It is read and parsed at the first launch of its kernels.
 struct Code {
@@ -109,7 +109,7 @@ Loaded load_code(const void* kernel, bool with_registers) {
   return {std::move(lock), known};
 }
 
-Kernel resources_of(const RegisteredKernel& kernel) {
+Kernel resources_of(const RegisteredKernel& kernel) try {
   const Code& code = *kernel.code;
   const bool known = code.registers && code.registers->contains(kernel.name);
   return {.name = short_name(kernel.name),
@@ -117,6 +117,8 @@ Kernel resources_of(const RegisteredKernel& kernel) {
           .block = {},
           .registers = known ? code.registers->at(kernel.name) : kAssumedRegisters,
           .static_shared_bytes = code.module->shared_bytes(kernel.name)};
+} catch (const emulator::PtxError& error) {
+  throw Unavailable(error.what());
 }
 
 // Returns the path in the repository. PTX contains the paths of the machine that compiled it.

@@ -340,8 +340,9 @@ void Decoder::finish_shared() {
   if (p_.static_shared > kMostStaticShared) {
     char bytes[64];
     std::snprintf(bytes, sizeof bytes, "0x%x bytes, 0x%x max", p_.static_shared, kMostStaticShared);
-    throw PtxError("ptxas error   : Entry function '" + p_.name + "' uses too much shared data (" +
-                   bytes + ")");
+    // An error of the kernel, and not a limit of the emulator.
+    throw std::runtime_error("ptxas error   : Entry function '" + p_.name +
+                             "' uses too much shared data (" + bytes + ")");
   }
   const auto align = static_cast<u32>(dynamic_align_);
   p_.static_shared = (p_.static_shared + align - 1) / align * align;

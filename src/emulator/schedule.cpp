@@ -17,7 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kPatience = 1000, kMostReleases = 100000;  // turns in which warps only poll
-constexpr int kUnwritten = 0xa5;                         // bytes of memory that nothing has written
+// Bytes of shared and local memory that nothing has written, in even and in odd blocks. In most
+// types, they are large numbers of either sign, so that sums, minima and maxima become wrong.
+constexpr int kUnwritten[] = {0x7f, 0xfe};
 constexpr auto kDeadlockAfter = std::chrono::seconds(2);  // without any change in memory
 
 void broadcast(u8* to, u64 bits, int bytes) {
@@ -76,8 +78,9 @@ void start_block(const LaunchState& launch, BlockState& block) {
   for (const Constant& c : launch.program.constants)
     if (c.source == Source::kBlock)
       broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
-  std::memset(block.shared.data(), kUnwritten, block.shared.size());
-  std::memset(block.local.data(), kUnwritten, block.local.size());
+  const int unwritten = kUnwritten[linear % 2];
+  std::memset(block.shared.data(), unwritten, block.shared.size());
+  std::memset(block.local.data(), unwritten, block.local.size());
   std::fill(block.written.begin(), block.written.end(), 0);
   if (const u32 reserved = launch.program.reserved_shared; reserved != kNone) {
     std::memset(block.shared.data() + reserved, 0, Program::kReservedBytes);

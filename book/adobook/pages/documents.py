@@ -2,13 +2,15 @@
 
 The templates name figures: ``{A[naive][seconds]}`` is the time of a variant of ladder A,
 ``{A[naive > tiled]}`` the ratio of two times, ``{stored[course/NAME][l1_sol]}`` a quantity of
-another record, and ``{stored[course/NAME][naive(offset=1)][l1_sol]}`` of one problem of a scan.
+another record, ``{stored[course/NAME][bytes of METRIC]}`` a number of bytes, and
+``{stored[course/NAME][naive(offset=1)][l1_sol]}`` a quantity of one problem of a scan.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,7 @@ class Figures(dict[str, Any]):
 def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
     """Return the pages in Markdown: of each document, and the page with their counts."""
     ladders = {letter: sweeps[name] for letter, name in LADDERS.items()}
+    ladders["E"] = _in_double_precision(ladders["E"], sweeps["gpp-counted"])
     machine = ladders["E"].machine
     assert machine is not None
     fp32, fp64 = (machine[name].theoretical or 0 for name in ("FP32 fma", "FP64 fma"))
@@ -73,6 +76,17 @@ def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
     came = origin(contexts_of([*sweeps.values(), *course_records()]))
     found["documents.md"] = fill_template("documents.md", origin=came, counts=_counts(found))
     return found
+
+
+def _in_double_precision(sweep: ado.records.Sweep, counted: ado.records.Sweep) -> ado.records.Sweep:
+    """The sweep without the FP32 FLOPs, whose share was counted for another problem."""
+
+    def changed(m: ado.records.Measurement) -> ado.records.Measurement:
+        profile = _profile(counted[m.variant])
+        share = profile["flops_fp64"] / profile["flops"]
+        return replace(m, executed_flops=share * m.executed_flops)
+
+    return replace(sweep, measurements=tuple(map(changed, sweep.measurements)))
 
 
 def _template(letter: str) -> str:
@@ -146,6 +160,9 @@ def _(m: ado.records.Measurement, name: str) -> str:
 
 @_figure.register
 def _(profile: ado.records.Profile, name: str) -> str:
+    kind, _, metric = name.rpartition(" of ")
+    if kind == "bytes":  # of all kernels; a sector has 32 bytes
+        return quantity(profile[metric] * (1 if "bytes" in metric else 32), "B")
     kernel = profile.longest
     if name in _COUNTED:
         return _COUNTED[name](kernel)
@@ -187,7 +204,7 @@ _COUNTED: Mapping[str, Callable[[KernelProfile], str]] = {
 
 
 def _ranks(sweeps: Mapping[str, ado.records.Sweep], variant: str) -> str:
-    """The ranks of the filters with a variant of the Gaussian, as notebook 02 shows them."""
+    """The ranks of the filters with a variant of the Gaussian."""
     pipeline, blur = (sweeps[f"{name}-2560x1600"] for name in ("edge_detect", "gaussian_blur"))
     assert pipeline.roof is not None
     stages = pipeline.stages_of(pipeline["pipeline_naive"])

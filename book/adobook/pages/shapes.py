@@ -71,8 +71,8 @@ def _compared(documents: Sequence[_Document]) -> list[Mapping[str, Any]]:
 def _summary(routines: Sequence[Sequence[_Document]]) -> str:
     header = ["routine", "shapes", "mean ratio", "worst ratio", f"below {EQUAL}", "worst shape"]
     gpu = _on_gpu(routines[0][0])
-    if gpu:
-        header.append("share of the copy from 64 MiB: median, minimum")
+    of = "the copy" if gpu else "the measured DRAM bandwidth"
+    header.append(f"share of {of} from 64 MiB: median, minimum")
     rows = []
     for documents in routines:
         shapes = _compared(documents)
@@ -82,16 +82,20 @@ def _summary(routines: Sequence[Sequence[_Document]]) -> str:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             row[2:] = [f"{mean:.2f}", f"{ratios[0]:.2f}", sum(r < EQUAL for r in ratios)]
             row.append(f"{_lengths(shapes[0])} {shapes[0]['dtype']}")
-        rows.append([*row, _shares_of_copy(documents)] if gpu else row)
+        rows.append([*row, _shares(documents)])
     return write_table(header, rows)
 
 
-def _shares_of_copy(documents: Sequence[_Document]) -> str:
-    """The median and the minimum for large shapes."""
-    shapes = (shape for document in documents for shape in document["shapes"])
-    shares = sorted(s["share_of_copy"] for s in shapes if s["bytes"] >= LARGE)
-    if not shares or documents[0]["routine"] not in _COMPARED_WITH_COPY:
+def _shares(documents: Sequence[_Document]) -> str:
+    """The share of a GPU's copy, or of a CPU's DRAM bandwidth: median and minimum."""
+    gpu, shares = _on_gpu(documents[0]), []
+    for document in documents:
+        for s in (s for s in document["shapes"] if s["bytes"] >= LARGE):
+            rate, roof = s["bytes"] / s["times"]["adokernels"]["median"], document.get("roof")
+            shares += [s["share_of_copy"]] if gpu else [rate / roof] if roof else []
+    if not shares or (gpu and documents[0]["routine"] not in _COMPARED_WITH_COPY):
         return "-"
+    shares.sort()
     return f"{percent(shares[(len(shares) - 1) // 2])}, {percent(shares[0])}"
 
 

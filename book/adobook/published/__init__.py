@@ -124,6 +124,7 @@ def written(value: float, unit: str, digits: int = DIGITS) -> str:
 access_patterns = read("access_patterns")
 average_matvec = read("average_matvec")
 compute_capability = read("compute_capability")
+gpp = read("gpp")
 image_filters = read("image_filters")
 max_plus = read("max_plus")
 transpose = read("transpose")

@@ -40,17 +40,14 @@ const char* why_not_blur_lanes(const GaussianBlur& p) {
 }
 
 const char* why_lanes_are_slower(const GaussianBlur& p, const Hardware& gpu) {
-  // A tile of a block is wider than a narrow image, so most threads of `float_taps` are idle.
-  const bool narrow = p.cols() <= kMaxRowCols;
-  const char* const reason =
-      narrow ? why_separable_is_faster(p, gpu) : why_float_taps_is_faster(p, gpu);
-  return reason != nullptr ? reason : why_lanes_slower(p, gpu);
+  const char* const reason = why_float_taps_is_faster(p, gpu);
+  return reason != nullptr ? reason : why_lanes_slower(p);
 }
 
 // ---- lane_per_row -------------------------------------------------------------------------------
 constexpr Variant<GaussianBlur> kLanePerRow = lane_per_row_row<GaussianBlur>(
     why_not_blur_lanes, ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-      run_strips<1, kMaxRowCols, GaussianStage>(p, p.gray, go);
+      run_strips<GaussianStage<kPieceWords>>(p, go);
     }));
 
 // -------------------------------------------------------------------------------------------------

@@ -1,54 +1,26 @@
-// Engine: narrow images, in which each lane processes whole rows or pieces of rows.
+// Engine: narrow images, in which each lane processes a piece of several rows.
 #pragma once
-
-#include <bit>
 
 #include "image/sliding_window.cuh"
 
 namespace ado::cuda {
 
 // ---- lane_per_row -------------------------------------------------------------------------------
-// In an image of three columns, a lane of the sliding window copies 16 bytes per row, but only
-// three of them belong to the row. Here, a block copies its rows to shared memory as contiguous
-// bytes. Then each lane processes a strip of neighbouring rows, with the stages of the sliding
-// window. Results are stored to shared memory, too, and are copied to the image as 16-byte vectors.
+// In an image of a few dozen columns, most lanes of the sliding window have no pixels. Here, a
+// block copies its rows to shared memory as contiguous bytes. Then each lane processes 16 columns
+// of a strip of neighbouring rows, with the stages of the sliding window. Results are stored to
+// shared memory, too, and are copied to the image as 16-byte vectors.
 //
 //   shared memory   | row 0 | row 1 | ... | row h-1 | row h | row h+1 | ...
-//                   | strip of lane 0               | strip of lane 1 ...
+//                   | strip of lanes 0, 1, ...      | strip of further lanes ...
 //
-// Up to kMaxRowCols columns, a lane has all columns of a row. The number of columns is a constant
-// of the kernel, so the position of a row in its words is a constant, too: four rows of n bytes
-// have n words, and a lane loads and stores these words, without the bytes of other strips.
-//
-//   four rows of 5 pixels   | a a a a | a b b b | b b c c | c c c d | d d d d |
-//
-// Wider rows are divided into pieces of 16 columns. The last two pieces overlap if the number of
-// columns is not a multiple of 16.
+// The last two pieces of a row overlap if the number of columns is not a multiple of 16.
 inline constexpr Extent kStripBlock{128};
 inline constexpr int kStripThreads = kStripBlock.x;
 
-inline constexpr int kMaxRowCols = 24;    // columns in the registers of a lane
-inline constexpr int kMaxLaneCols = 256;  // columns of images that are divided into pieces
 inline constexpr int kPieceWords = 4, kPieceCols = 4 * kPieceWords;
-inline constexpr int kLineWords = 8;  // per stage, for images of one column
-inline constexpr int kGroupRows = 4;  // rows that a lane with whole rows processes at a time
-
-// Words per lane. A power of two, for PackedPixels; the compiler removes words that are not used.
-template <int kCols>
-inline constexpr int kRowWords = kCols > 1    ? std::bit_ceil((kCols + 3U) / 4)
-                                 : kCols == 1 ? kLineWords
-                                              : kPieceWords;
-
-// Calls `visit` with the number of columns as a constant, or with 0 above kMaxCols columns.
-template <int kMaxCols, int kCols = 1, class Visit>
-void with_row_cols(int cols, const Visit& visit) {
-  if constexpr (kCols > kMaxCols)
-    visit(std::integral_constant<int, 0>{});
-  else if (cols <= kCols)
-    visit(std::integral_constant<int, kCols>{});
-  else
-    with_row_cols<kMaxCols, kCols + 1>(cols, visit);
-}
+// A piece that does not begin at column 0 needs one word of pixels to its left.
+inline constexpr int kMinLaneCols = kPieceCols + 4, kMaxLaneCols = 256;
 
 // Strips of `height` rows in images of `cols` columns; variants decline images of more than
 // kMaxLaneCols. `down`: strips per image. A block processes `per_block` strips and `pieces` pieces
@@ -63,29 +35,15 @@ struct Strips {
 // Strips, and thus lanes, that keep all multiprocessors busy.
 inline constexpr MeasuredOnH200 kManyStrips{1 << 16};
 
-template <class Routine>
-int channels_of(const Routine& p) {
-  if constexpr (requires { p.channels(); })
-    return p.channels();
-  else
-    return 1;
-}
-
 // With high strips, fewer rows above and below strips are loaded. With low strips, more blocks fit
-// in shared memory. kStripBytes: size of a strip and its results. kStripRows: height of strips of
-// wide rows.
-inline constexpr int kStripBytes = 420, kStripRows = 12, kMaxStripRows = 50;  // H100, 2026
+// in shared memory.
+inline constexpr int kStripRows = 12;  // H100, 2026
 
 // Small images have low strips, and therefore more strips. The strips of neighbouring lanes
-// should begin in different banks: at a distance of an odd number of words, if strips have one
-// column or pieces. Lanes with whole rows process kGroupRows rows at a time. Heights that fill the
-// last group are preferred, unless all strips then begin at multiples of 32 bytes. This holds for
-// the lowest strips as well: at 300000 x 8 pixels of four channels, strips of 4 rows, which all
-// begin in the same bank, take longer than strips of 7 rows at 700000 x 8 (42 and 32 us, H100,
-// 2026).
+// should begin in different banks: at a distance of an odd number of words.
 template <class Routine>
 Strips strips_of(const Routine& p, const Hardware& gpu) {
-  constexpr int kHalo = 2 * Routine::kHalo, kMinRows = 4, kBadBytes = 32;
+  constexpr int kMinRows = 4;
   Strips s{.images = p.images(),
            .rows = p.rows(),
            .down = 0,
@@ -94,30 +52,14 @@ Strips strips_of(const Routine& p, const Hardware& gpu) {
            .pieces = 1,
            .per_block = kStripThreads};
   if (s.images == 0 || s.rows == 0 || s.cols == 0) return s;
-  if (s.rows == 1) {  // the same as one column
-    s.rows = p.cols();
-    s.cols = 1;
-  }
-  const int row_bytes = s.cols * channels_of(p);
-  const int step = kHalo % kGroupRows == 0 ? kGroupRows : kGroupRows / 2;
-  const bool odd = row_bytes * step % kBadBytes == 0;
-  const auto fits = [&](int h) {
-    if (s.cols == 1) return h % kPieceCols == kPieceCols - 4;
-    if (s.cols > kMaxRowCols) return h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1);
-    return odd ? (h + 1 + kHalo) % kGroupRows == 0
-               : (h + kHalo) % kGroupRows == 0 && h * row_bytes % kBadBytes != 0;
-  };
-  if (s.cols > kMaxRowCols) {
-    s.pieces = (s.cols + kPieceCols - 1) / kPieceCols;
-    s.per_block = kStripThreads / s.pieces;
-  }
-  const int usual = std::clamp(kStripBytes / (row_bytes + s.cols), kStripRows,
-                               s.cols > 1 ? kMaxStripRows : kStripBytes);
+  const auto fits = [&](int h) { return h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1); };
+  s.pieces = (s.cols + kPieceCols - 1) / kPieceCols;
+  s.per_block = kStripThreads / s.pieces;
   s.height = static_cast<int>(std::clamp<std::int64_t>(
       s.images * s.rows * s.pieces / std::max<std::int64_t>(kManyStrips.on(gpu), 1), kMinRows,
-      usual));
+      kStripRows));
   while (s.height > kMinRows && !fits(s.height)) --s.height;
-  while (s.cols > 1 && s.height < usual && !fits(s.height)) ++s.height;
+  while (s.height < kStripRows && !fits(s.height)) ++s.height;
   if (s.height > s.rows) s.height = static_cast<int>(s.rows);
   s.down = ceil_div(s.rows, s.height);
   return s;
@@ -128,11 +70,9 @@ Strips strips_of(const Routine& p, const Hardware& gpu) {
 struct StripMemory {
   int before, rows_bytes, result_bytes;
 
-  ADO_HOST_DEVICE StripMemory(const Strips& s, int radius, int channels)
-      : before(whole_vectors(radius * s.cols * channels)),
-        rows_bytes(before + whole_vectors((s.per_block * s.height + 2 * radius +
-                                           (s.cols == 1 ? kPieceCols + 4 : 4)) *
-                                          s.cols * channels)),
+  ADO_HOST_DEVICE StripMemory(const Strips& s, int radius)
+      : before(whole_vectors(radius * s.cols)),
+        rows_bytes(before + whole_vectors((s.per_block * s.height + 2 * radius + 4) * s.cols)),
         result_bytes(whole_vectors(s.per_block * s.height * s.cols)) {}
 
  private:
@@ -144,7 +84,9 @@ struct StripMemory {
 
 template <class Routine>
 const char* why_not_lanes(const Routine& p) {
-  return p.cols() > kMaxLaneCols && p.rows() > 1 ? "images have more than 256 columns" : nullptr;
+  return p.cols() < kMinLaneCols || p.cols() > kMaxLaneCols
+             ? "images have fewer than 20 or more than 256 columns"
+             : nullptr;
 }
 
 template <class Routine>
@@ -155,27 +97,17 @@ Extent strip_grid(const Routine& p, Extent, const Hardware& gpu) {
 
 template <class Routine>
 std::size_t strip_shared_bytes(const Routine& p, Extent, const Hardware& gpu) {
-  const StripMemory memory(strips_of(p, gpu), Routine::kHalo, channels_of(p));
+  const StripMemory memory(strips_of(p, gpu), Routine::kHalo);
   return static_cast<std::size_t>(memory.rows_bytes + memory.result_bytes);
 }
 
 template <class Routine>
-const char* why_strips_do_not_fit(const Routine& p, const Hardware& gpu) {
-  const auto shared = strip_shared_bytes(p, {}, gpu);
-  return gpu.shared_bytes != 0 && static_cast<std::int64_t>(shared) > gpu.shared_bytes
-             ? "the device has too little shared memory for the strips"
-             : nullptr;
-}
-
-template <class Routine>
-const char* why_lanes_slower(const Routine& p, const Hardware& gpu) {
+const char* why_lanes_slower(const Routine& p) {
   constexpr std::int64_t kMaxColsOfWords = 64;  // H100, 2026
   const RowStart start = row_start_of(p);
-  if (p.rows() > 1 && p.cols() > (start == RowStart::kBytes   ? kMaxLaneCols
-                                  : start == RowStart::kWords ? kMaxColsOfWords
-                                                              : kMaxRowCols))
-    return "rows are aligned and wide enough for several lanes";
-  return why_strips_do_not_fit(p, gpu);
+  return start == RowStart::kVectors || (start == RowStart::kWords && p.cols() > kMaxColsOfWords)
+             ? "rows are aligned and wide enough for several lanes"
+             : nullptr;
 }
 
 #ifdef __CUDACC__
@@ -189,180 +121,6 @@ struct Strip {
 
   __device__ bool has(int row) const { return row >= -top && row < loaded; }
 };
-
-// Four bytes of consecutive words, from byte `first` on.
-template <int kCount>
-__device__ unsigned four_bytes(const unsigned (&words)[kCount], int first) {
-  const int word = first / 4, next = word + 1 < kCount ? word + 1 : word;
-  return first % 4 == 0 ? words[word] : __funnelshift_r(words[word], words[next], 8 * (first % 4));
-}
-
-// Four gray pixels, from pixel `first` of consecutive words on. Only `count` of them are needed.
-template <int kChannels, int kCount>
-__device__ unsigned four_gray(const unsigned (&words)[kCount], int first, int count = 4) {
-  if constexpr (kChannels == 1) {
-    return four_bytes(words, first);
-  } else {
-    unsigned of[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int byte = (first + i) * kChannels;
-      of[i] = i >= count      ? 0
-              : byte % 4 == 1 ? luminance<1>(words[byte / 4])
-                              : luminance(four_bytes(words, byte));
-    }
-    return pack(of[0], of[1], of[2], of[3]);
-  }
-}
-
-// Pushes a row of pixels. `mask(behind, word)`: the pixels of a word that are inside the image, in
-// the row that is `behind` rows behind. Two filters need it between them.
-template <int kChannels, class Stage, int kWords, class Mask>
-__device__ PackedPixels<kWords> push_row(Stage& stage, int step, const PixelsAround<kWords>& row,
-                                         const Mask& mask) {
-  if constexpr (kChannels == 1)
-    return stage.push(step, row);
-  else
-    return stage.push(step, row, [&](PackedPixels<kWords>& between, int behind) {
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) between.at[w] &= mask(behind, w);
-    });
-}
-
-// Processes the strip of a lane that has whole rows, four at a time.
-template <int kCols, int kChannels, class Stage>
-class WholeRows {
-  static constexpr int kRadius = Stage::kRadius;
-  static constexpr int kWords = kRowWords<kCols>, kUsed = (kCols + 3) / 4;
-  using Row = PackedPixels<kWords>;
-
- public:
-  static __device__ void process(const Strip& strip, int height, Stage stage) {
-    const std::uint8_t* const first = strip.from - kRadius * kCols * kChannels;
-    std::uint8_t* to = strip.to - 2 * kRadius * kCols;
-    const unsigned in = low_bits(first) % 4, out = low_bits(to) % 4;
-    const auto* from = reinterpret_cast<const unsigned*>(first - in);
-    unsigned next = *from, before = 0;
-#pragma unroll 1
-    for (int base = -kRadius; base < height + kRadius;
-         base += kGroupRows, to += kGroupRows * kCols) {
-      unsigned bytes[kCols * kChannels];
-#pragma unroll
-      for (int w = 0; w < kCols * kChannels; ++w) {
-        const unsigned last = next;
-        next = *++from;
-        bytes[w] = __funnelshift_r(last, next, 8 * in);
-      }
-      Row results[kGroupRows];
-#pragma unroll
-      for (int i = 0; i < kGroupRows; ++i) {
-        const auto mask = [&](int behind, int word) {
-          return strip.has(base + i - behind) ? first_pixels(kCols - 4 * word) : 0;
-        };
-        PixelsAround<kWords> row = {};
-#pragma unroll
-        for (int w = 0; w < kUsed; ++w)
-          row.at[w + 1] =
-              four_gray<kChannels>(bytes, i * kCols + 4 * w, kCols - 4 * w) & mask(0, w);
-        results[i] = push_row<kChannels>(stage, i, row, mask);
-      }
-      // Bytes are stored at the ends of the strip, and words in between.
-      const int row = base - kRadius;
-      const bool words = row >= 0 && row + kGroupRows <= strip.height &&
-                         (out == 0 || (row > 0 && row + kGroupRows < strip.height));
-      if (!words) store_bytes(strip, row, to, before, out, results);
-#pragma unroll
-      for (int w = 0; w < kCols; ++w) {
-        const unsigned now = packed(results, 4 * w);
-        if (words) reinterpret_cast<unsigned*>(to - out)[w] = __funnelshift_l(before, now, 8 * out);
-        before = now;
-      }
-    }
-  }
-
- private:
-  // Stores the rows that are inside the strip. Also stores the last `out` bytes of the rows before
-  // them, because no complete word has stored these bytes.
-  static __device__ void store_bytes(const Strip& strip, int row, std::uint8_t* to, unsigned before,
-                                     int out, const Row (&rows)[kGroupRows]) {
-#pragma unroll
-    for (int i = 1; i < 4; ++i)
-      if (row > 0 && row < strip.height && i <= out)
-        to[-i] = static_cast<std::uint8_t>(before >> (8 * (4 - i)));
-#pragma unroll
-    for (int i = 0; i < kGroupRows; ++i)
-      if (row + i >= 0 && row + i < strip.height)
-#pragma unroll
-        for (int col = 0; col < kCols; ++col)
-          to[i * kCols + col] = static_cast<std::uint8_t>(rows[i].at[col / 4] >> (8 * (col % 4)));
-  }
-
-  // Four bytes of consecutive rows, from byte `first` on.
-  static __device__ unsigned packed(const Row (&rows)[kGroupRows], int first) {
-    constexpr unsigned kAppended[] = {0, 0x6540, 0x5410, 0x4210};  // to the first bytes of a word
-    unsigned word = four_bytes(rows[first / kCols].at, first % kCols);
-#pragma unroll
-    for (int row = 1; row < kGroupRows; ++row) {
-      const int filled = row * kCols - first % kCols;
-      if (filled < 4) word = __byte_perm(word, rows[first / kCols + row].at[0], kAppended[filled]);
-    }
-    return word;
-  }
-};
-
-// Processes a strip of pixels that are neighbours in memory, without pixels to their left or right:
-// a part of an image of one column. The filters are symmetric, so this is also a part of an image
-// of one row. Of the 32 pixels of a stage, the 16 in the middle are stored, and the words around
-// them are the halo. The compiler removes the other words.
-template <int kChannels, class Stage>
-__device__ void process_line(const Strip& strip, int height, typename Stage::Options options) {
-  constexpr int kWords = kLineWords, kHalo = 1, kLoaded = kPieceWords + 2 * kHalo;
-  constexpr int kBefore = (kWords - kPieceWords) / 2;  // words before the middle
-  const std::uint8_t* const first = strip.from - 4 * kHalo * kChannels;
-  const auto* from = reinterpret_cast<const unsigned*>(first - low_bits(first) % 4);
-  const bool aligned = low_bits(strip.to) % 4 == 0;
-#pragma unroll 1
-  for (int base = 0; base < height; base += kPieceCols, from += kPieceWords * kChannels) {
-    unsigned bytes[kLoaded * kChannels];
-#pragma unroll
-    for (int w = 0; w < kLoaded * kChannels; ++w)
-      bytes[w] = __funnelshift_r(from[w], from[w + 1], 8 * low_bits(first));
-    const bool inside =
-        base - 4 * kHalo >= -strip.top && base + 4 * (kLoaded - kHalo) <= strip.loaded;
-    const auto inside_line = [&](int word) {
-      const int pixel = base + 4 * (word - kBefore);
-      return inside ? 0xffffffff
-                    : first_pixels(strip.loaded - pixel) & ~first_pixels(-strip.top - pixel);
-    };
-    PixelsAround<kWords> row = {};
-#pragma unroll
-    for (int w = 0; w < kLoaded; ++w) {
-      const int word = w + kBefore - kHalo;
-      row.at[word + 1] = four_gray<kChannels>(bytes, 4 * w) & inside_line(word);
-    }
-    Stage stage(1, options);
-    PackedPixels<kWords> result = {};
-#pragma unroll
-    for (int i = 0; i <= Stage::kRadius; ++i) {
-      result = push_row<kChannels>(
-          stage, i, row, [&](int behind, int word) { return behind == i ? inside_line(word) : 0; });
-      row = {};
-    }
-    std::uint8_t* const to = strip.to + base;
-#pragma unroll
-    for (int w = 0; w < kPieceWords; ++w) {
-      const unsigned pixels = result.at[kBefore + w];
-      if (aligned && base + 4 * w + 4 <= strip.height) {
-        reinterpret_cast<unsigned*>(to)[w] = pixels;
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          if (base + 4 * w + i < strip.height)
-            to[4 * w + i] = static_cast<std::uint8_t>(pixels >> (8 * i));
-      }
-    }
-  }
-}
 
 // Processes the strip of a lane that has 16 columns.
 template <class Stage>
@@ -393,14 +151,13 @@ __device__ void process_piece(const Strip& strip, int cols, int col, int height,
   }
 }
 
-// kCols: as in with_row_cols.
-template <int kCols, int kChannels, class Stage>
+template <class Stage>
 __global__ void __launch_bounds__(kStripThreads)
     lane_per_row(const std::uint8_t* in, std::uint8_t* out, Strips strips,
                  typename Stage::Options options) {
   constexpr int kRadius = Stage::kRadius;
   extern __shared__ uint4 shared[];
-  const int cols = kCols > 0 ? kCols : strips.cols, row_bytes = cols * kChannels;
+  const int cols = strips.cols;
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t all_rows = strips.images * strips.rows;
   // Rows are counted across images. The block stores rows [first, last) and loads [begin, end).
@@ -416,11 +173,11 @@ __global__ void __launch_bounds__(kStripThreads)
                      end = min(last + kRadius, all_rows);
 
   // The tile begins with an aligned vector. Bytes after the end of the array are not read.
-  const StripMemory memory(strips, kRadius, kChannels);
+  const StripMemory memory(strips, kRadius);
   auto* const tile = reinterpret_cast<std::uint8_t*>(shared) + memory.before;
-  const std::uint8_t* const from = in + begin * row_bytes;
+  const std::uint8_t* const from = in + begin * cols;
   const int in_offset = static_cast<int>(low_bits(from) % kVectorBytes);
-  const int in_bytes = static_cast<int>((end - begin) * row_bytes) + in_offset;
+  const int in_bytes = static_cast<int>((end - begin) * cols) + in_offset;
 #pragma unroll 4
   for (int i = thread * kVectorBytes; i + kVectorBytes <= in_bytes;
        i += kStripThreads * kVectorBytes)
@@ -435,7 +192,7 @@ __global__ void __launch_bounds__(kStripThreads)
   __syncthreads();
 
   // The strips of neighbouring lanes are neighbours.
-  const int piece = kCols > 0 ? 0 : thread / strips.per_block;
+  const int piece = thread / strips.per_block;
   const std::int64_t strip = first_strip + thread - piece * strips.per_block;
   if (strip < strips.all() && piece < strips.pieces) {
     const std::int64_t row = first_row(strip);
@@ -444,16 +201,10 @@ __global__ void __launch_bounds__(kStripThreads)
     const Strip own{.top = clamp_distance(row - image * strips.rows),
                     .loaded = below,
                     .height = min(strips.height, below),
-                    .from = tile + in_offset + static_cast<int>(row - begin) * row_bytes,
+                    .from = tile + in_offset + static_cast<int>(row - begin) * cols,
                     .to = results + out_offset + static_cast<int>(row - first) * cols};
-    if constexpr (kCols == 1) {
-      process_line<kChannels, Stage>(own, strips.height, options);
-    } else if constexpr (kCols > 0) {
-      WholeRows<kCols, kChannels, Stage>::process(own, strips.height, Stage(1, options));
-    } else {
-      const int col = min(piece * kPieceCols, cols - kPieceCols);
-      process_piece(own, cols, col, strips.height, Stage(1, options));
-    }
+    const int col = min(piece * kPieceCols, cols - kPieceCols);
+    process_piece(own, cols, col, strips.height, Stage(1, options));
   }
   __syncthreads();
 
@@ -471,15 +222,10 @@ __global__ void __launch_bounds__(kStripThreads)
   if (after < out_end) to[after - out_offset] = results[after];
 }
 
-// Launches lane_per_row for images of kChannels channels. Lanes have up to kMaxCols columns.
-template <int kChannels, int kMaxCols, template <int> class Stage, class Routine>
-void run_strips(const Routine& p, const Array& in, const Launch& go) {
-  const Strips strips = strips_of(p, go.hardware);
-  with_row_cols<kMaxCols>(strips.cols, [&](auto cols) {
-    if constexpr (cols > 0 || kChannels == 1)  // colour images are not divided into pieces
-      launch(go, lane_per_row<cols, kChannels, Stage<kRowWords<cols>>>, in.as<const std::uint8_t>(),
-             p.out.template as<std::uint8_t>(), strips, {});
-  });
+template <class Stage, class Routine>
+void run_strips(const Routine& p, const Launch& go) {
+  launch(go, lane_per_row<Stage>, p.gray.template as<const std::uint8_t>(),
+         p.out.template as<std::uint8_t>(), strips_of(p, go.hardware), {});
 }
 
 #endif
@@ -489,7 +235,7 @@ constexpr Variant<Routine> lane_per_row_row(decltype(Variant<Routine>::why_not) 
                                             decltype(Variant<Routine>::run) run) {
   return {
       .name = "lane_per_row",
-      .changes = {"Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
+      .changes = {"Assigns 16 columns of narrow images to each lane; blocks copy contiguous bytes.",
                   Step::kCoalescing, Step::kOperations},
       .why_not = why_not,
       .blocks = {{kStripBlock}},

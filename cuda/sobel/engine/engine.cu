@@ -46,22 +46,14 @@ const char* why_window_is_slower(const Sobel& p, const Hardware& gpu) {
 }
 
 const char* why_lanes_are_slower(const Sobel& p, const Hardware& gpu) {
-  // A tile of a block is wider than a narrow image, so most threads of `vectorised` and
-  // `float_fast` are idle. 30000 x 8 pixels take 7.4 us with `vectorised` and 6.5 us with lanes;
-  // 30000 x 24 pixels take 7.5 and 8.7 us (H100, 2026).
-  constexpr std::int64_t kMaxShortCols = 8;
-  const bool narrow =
-      p.cols() <= kMaxRowCols && pixels_of_tiles<1, 1>(p, kBlock) >
-                                     (p.cols() <= kMaxShortCols ? 2 : 4) * kVeryFewPixels.on(gpu);
-  const char* const reason = narrow ? nullptr : why_window_is_slower(p, gpu);
-  return reason != nullptr ? reason : why_lanes_slower(p, gpu);
+  const char* const reason = why_window_is_slower(p, gpu);
+  return reason != nullptr ? reason : why_lanes_slower(p);
 }
 
 // ---- lane_per_row -------------------------------------------------------------------------------
-constexpr Variant<Sobel> kLanePerRow =
-    lane_per_row_row<Sobel>(why_not_lanes<Sobel>, ADO_RUN([](const Sobel& p, const Launch& go) {
-                              run_strips<1, kMaxRowCols, SobelStage>(p, p.gray, go);
-                            }));
+constexpr Variant<Sobel> kLanePerRow = lane_per_row_row<Sobel>(
+    why_not_lanes<Sobel>,
+    ADO_RUN([](const Sobel& p, const Launch& go) { run_strips<SobelStage<kPieceWords>>(p, go); }));
 
 // -------------------------------------------------------------------------------------------------
 

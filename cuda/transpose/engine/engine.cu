@@ -2,7 +2,7 @@
 // The default is the last variant that can solve the problem and has no reason below.
 #include "common/ladder.cuh"
 #include "transpose/engine/as_copy.cuh"
-#include "transpose/engine/few_rows.cuh"
+#include "transpose/engine/thin.cuh"
 #include "transpose/engine/tiles.cuh"
 
 #include <array>
@@ -82,25 +82,36 @@ constexpr double kPartsForFew = 1.5;
 constexpr PerSize kShortAligned = {192, 192, 256, 512, 256};
 constexpr PerSize kShortUnaligned = {257, 352, 512, 512, 256};
 
-const char* why_slower_few_rows(const Transpose& p, const Hardware& gpu) {
-  const auto parts = static_cast<double>(p.cols() * p.a.type.size) / kPartBytes;
+// `length`: elements of the long rows. `bytes`: size of the short ones.
+const char* why_slower_few(const Transpose& p, const Hardware& gpu, std::int64_t length,
+                           std::int64_t bytes) {
+  const auto parts = static_cast<double>(length * p.a.type.size) / kPartBytes;
   if (element_tiles(p, gpu) < kTilesForFew || parts < kPartsForFew * gpu.multiprocessors)
     return kSmallReason;
   const bool aligned =
       Transpose::rows_aligned(p.a, kVectorBytes) && Transpose::rows_aligned(p.out, kVectorBytes);
-  return p.rows() * p.a.type.size < of_size(p, aligned ? kShortAligned : kShortUnaligned)
+  return bytes < of_size(p, aligned ? kShortAligned : kShortUnaligned)
              ? nullptr
              : "short rows are long enough for the tiles of other variants";
+}
+
+const char* why_slower_few_rows(const Transpose& p, const Hardware& gpu) {
+  return why_slower_few(p, gpu, p.cols(), p.rows() * p.a.type.size);
+}
+
+const char* why_slower_few_columns(const Transpose& p, const Hardware& gpu) {
+  return why_slower_few(p, gpu, p.rows(), p.cols() * p.a.type.size);
 }
 
 constexpr Choice<Transpose> kChoices[] = {
     {"tiled", why_slower_tile},        {"padded", why_slower_tile},
     {"coarsened", why_slower_tile},    {"wide", why_slower_wide},
     {"tma", why_slower_tma},           {"unaligned_rows", why_slower_unaligned_rows},
+    {"few_columns", why_slower_few_columns},
     {"few_rows", why_slower_few_rows},
 };
 
-constexpr Variant<Transpose> kEngine[] = {kUnalignedRows, kFewRows, kAsCopy, kInPlace};
+constexpr Variant<Transpose> kEngine[] = {kUnalignedRows, kFewColumns, kFewRows, kAsCopy, kInPlace};
 
 }  // namespace
 

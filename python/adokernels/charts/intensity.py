@@ -32,13 +32,8 @@ from adokernels.charts.layers import (
     roof_of,
     track_entries,
 )
-from adokernels.charts.published import (
-    STATED,
-    PublishedLayer,
-    PublishedPoints,
-    published_layer,
-)
 from adokernels.charts.series import Host, Series, hosts_of, subject
+from adokernels.charts.stated import STATED, StatedPoints
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR, WARP, mix_limit
 from adokernels.text import NO_LIMIT, number, percent
@@ -50,8 +45,6 @@ _LINK = "host link"
 _ABOVE_COPY = 1.03
 #: The roof of a requested level is visible down to its ridge point divided by this factor.
 _BELOW_RIDGE = 3.0
-#: Precisions whose FLOPs are counted, in the order of labelling.
-_PRECISIONS = ("FP32", "FP64")
 _LEVELS = ("L1", "L2", "DRAM")
 #: Minimum share of the instructions for which loads or stores are shown.
 _LEAST = 1e-3
@@ -75,30 +68,19 @@ def draw_flops(
     series: Sequence[Series],
     wrong: Sequence[Measurement],
     *,
-    full: bool,
     levels: frozenset[str] | None,
-    by_precision: bool,
-    published: PublishedPoints | None,
+    stated: StatedPoints,
 ) -> None:
-    """Draw the roofline; the arguments are the same as for :func:`roofline`.
-
-    Raises ValueError if no measurement has the counters that points per precision need.
-    """
+    """Draw the roofline; the arguments are the same as for :func:`roofline`."""
 
     def shows(level: str) -> bool:
         return levels is None or level in levels
 
     everything = [(m, s) for s in series for m in s.everything]
-    tracks = [t for m, s in everything for t in _tracks(m, s, shows, by_precision=by_precision)]
-    if by_precision and not tracks:
-        raise ValueError(
-            "what must contain counted FLOPs for by_precision=True, got none; measure with"
-            " ado.sweep(..., counters=True)"
-        )
-    hosts = hosts_of(series)
-    layers = [_layer(canvas, h, series, tracks, levels, fused_only=by_precision) for h in hosts]
+    tracks = [track for m, s in everything if (track := _track(m, s, shows))]
+    layers = [_layer(canvas, h, series, tracks, levels) for h in hosts_of(series)]
     walls: list[Wall] = []
-    if len(series) == 1 and shows("DRAM") and not by_precision:
+    if len(series) == 1 and shows("DRAM"):
         xs = dict.fromkeys(t.m.flops / t.m.bytes for t in tracks if t.m.flops and t.m.bytes)
         walls = [(x, f"compulsory {number(x)} FLOP/B") for x in xs]
     visible = []  # points on the roofs of the requested levels, below the ridge points
@@ -122,11 +104,10 @@ def draw_flops(
         y="Performance [FLOP/s]",
         points="{} bytes, counted",
         notes=_notes(canvas, series, layers),
-        full=full,
         walls=walls,
         more=visible,
         regions=regions,
-        published=published_layer(published, layers) if published else None,
+        stated=stated,
     )
 
 
@@ -136,29 +117,25 @@ def _layer(
     series: Sequence[Series],
     tracks: Sequence[Track],
     levels: frozenset[str] | None,
-    *,
-    fused_only: bool,
 ) -> Layer:
     """The points of a machine, with the roofs of their precisions."""
     machine, tracks = host.machine, [t for t in tracks if t.series.host is host]
     rates = [t.m.counted_bytes.get("DRAM", 0.0) / t.m.seconds for t in tracks]
     rates += [s.sweep.roof for s in series if s.host is host and s.sweep.roof]
     reading = max(rates, default=0.0) > _ABOVE_COPY * machine.roof
-    known = bandwidth_roofs(level_bandwidths(machine, reading=reading), "B/s")
-    known = [r for r in known if levels is None or not levels.isdisjoint(r.levels)]
+    roofs = bandwidth_roofs(level_bandwidths(machine, reading=reading), "B/s")
+    roofs = [r for r in roofs if levels is None or not levels.isdisjoint(r.levels)]
     ceilings = machine.of_kind("compute")
     for c in ceilings:
-        if c.operation == "fma" or not fused_only:
-            operation, width = ("FMA", 1.5) if c.operation == "fma" else (c.operation, 1.0)
-            name = f"{c.level} {operation}"
-            known.append(roof_of(c, name, "FLOP/s", canvas.ink, style={"lw": width}))
-    ours = {t.precision or t.m.problem.precision for t in tracks}
-    roofs = list(known)
+        operation, width = ("FMA", 1.5) if c.operation == "fma" else (c.operation, 1.0)
+        name = f"{c.level} {operation}"
+        roofs.append(roof_of(c, name, "FLOP/s", canvas.ink, style={"lw": width}))
+    ours = {t.m.problem.precision for t in tracks}
     if ours and ours <= {c.level for c in ceilings}:
-        roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
+        roofs = [r for r in roofs if r.slope or r.name.split()[0] in ours]
     # Tensor cores and links have roofs if `levels` contains them; tensor cores also if points need
     # them.
-    best = (machine.fastest(t.precision or t.m.problem.precision, t.height) for t in tracks)
+    best = (machine.fastest(t.m.problem.precision, t.height) for t in tracks)
     optional = (levels or frozenset()) | {c.level for c in best if c}
     tensor = [c for c in machine.of_kind("tensor") if c.level in optional]
     style: dict[str, Any] = {"tensor": True, "style": {"lw": 2.2}}
@@ -170,11 +147,11 @@ def _layer(
     limits = [r for r in roofs if not r.name.endswith("add") and _LINK not in r.levels]
     if len(series) > 1:
         shown = _of_host(host, roofs if host.alone else limits, canvas.ink)
-        return Layer(host, shown, limits, tracks, known)
+        return Layer(host, shown, limits, tracks)
     tracks = [_with_mix(t, roofs) for t in tracks]
     variants = series[0].sweep.variants
     roofs += [r for t in tracks if variants and t.m is series[0].sweep.fastest for r in t.own]
-    return Layer(host, roofs, limits, tracks, known)
+    return Layer(host, roofs, limits, tracks)
 
 
 def _of_host(host: Host, roofs: Sequence[Roof], colour: str) -> list[Roof]:
@@ -188,28 +165,21 @@ def has_flops(m: Measurement) -> bool:
     return bool(m.flops or m.counted_flops)
 
 
-def _tracks(
-    m: Measurement, series: Series, shows: Callable[[str], bool], *, by_precision: bool
-) -> Iterator[Track]:
-    """The points of a measurement for all FLOPs, or per precision; counted FLOPs if available."""
-    amounts = {"": m.counted_flops or m.executed_flops}
-    if by_precision:
-        counted = ((p, m.profile and m.profile.get(f"flops_{p.lower()}")) for p in _PRECISIONS)
-        amounts = {precision: flops or 0.0 for precision, flops in counted}
+def _track(m: Measurement, series: Series, shows: Callable[[str], bool]) -> Track | None:
+    """The points of a measurement, with counted FLOPs if available; None without FLOPs."""
+    flops = m.counted_flops or m.executed_flops
     moved = m.counted_bytes or {REQUESTED: m.requested_bytes}
     moved = {k: v for k, v in moved.items() if v and (shows(k) or k == REQUESTED)}
+    if not (has_flops(m) and flops and moved):
+        return None
     bounded = m.bytes and m.cache == "cold" and not m.counted_bytes
-    for precision, flops in amounts.items():
-        if has_flops(m) and flops and moved:
-            places = {level: flops / amount for level, amount in moved.items()}
-            yield Track(
-                m=m,
-                series=series,
-                amount=flops,
-                intensities=places,
-                compulsory=flops / m.bytes if bounded else None,
-                precision=precision,
-            )
+    return Track(
+        m=m,
+        series=series,
+        amount=flops,
+        intensities={level: flops / amount for level, amount in moved.items()},
+        compulsory=flops / m.bytes if bounded else None,
+    )
 
 
 def _slowest_memory(roofs: Sequence[Roof]) -> Roof:
@@ -226,7 +196,7 @@ def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
     share = m.fma_share if share is None else share
     precision = m.problem.precision
     fused = next((r for r in roofs if r.name == f"{precision} FMA"), None)
-    if share is None or fused is None or m.device != "cuda" or track.peer or track.precision:
+    if share is None or fused is None or m.device != "cuda" or track.peer:
         return track
     mix = dataclasses.replace(
         fused,
@@ -272,7 +242,7 @@ def _notes(canvas: Canvas, series: Sequence[Series], layers: Sequence[Layer]) ->
 
 
 def draw_instructions(
-    canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement], *, full: bool
+    canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement]
 ) -> None:
     """Draw the instruction roofline; Unavailable without an issue rate."""
     tracks = list(_instruction_tracks(series))
@@ -290,7 +260,7 @@ def draw_instructions(
         if len(series) > 1:
             roofs = _of_host(host, roofs, canvas.ink)
         ours = [t for t in tracks if t.series.host is host]
-        layers.append(Layer(host, roofs, limits=roofs, tracks=ours, known=roofs))
+        layers.append(Layer(host, roofs, limits=roofs, tracks=ours))
     # Walls of the access patterns: sectors per request of global loads and stores.
     sizes = {np.dtype(o.dtype).itemsize for t in tracks for o in t.m.problem.operands}
     patterns = [(1, "stride 0"), *((size, f"unit stride, {size} B") for size in sorted(sizes))]
@@ -315,7 +285,6 @@ def draw_instructions(
         y="Warp instructions / s",
         points="all instructions / {} sectors",
         notes=notes,
-        full=full,
         walls=[(1 / sectors, "; ".join(words)) for sectors, words in walls.items()],
         wide=True,
     )
@@ -348,24 +317,23 @@ def _draw(
     y: str,
     points: str,
     notes: Sequence[Artist | str],
-    full: bool,
     walls: Sequence[Wall] = (),
     wide: bool = False,
     more: Sequence[Point] = (),
     regions: Sequence[Region] = (),
-    published: PublishedLayer | None = None,
+    stated: StatedPoints | None = None,
 ) -> None:
     """Draw a roofline with one layer per machine, and its title.
 
     `x` and `y` are the names of the axes, `points` is the legend entry of points with a placeholder
-    for their memory level, and `notes` are further legend entries. By default, the limits of the
-    axes depend on the points, the positions `more` and, if `wide`, on the walls. If `full`, all
-    charts of a machine have the same limits, unless points are outside.
+    for their memory level, and `notes` are further legend entries. The limits of the axes depend on
+    the points, the positions `more` and, if `wide`, on the walls; without points, on the machine.
     """
     tracks = [t for layer in layers for t in layer.tracks]
     roofs = [r for layer in layers for r in layer.roofs]
-    more = [*(published.places if published else ()), *more]
-    _set_limits(canvas, layers, more, [place for place, _ in walls] if wide else (), full=full)
+    stated = stated or StatedPoints((), "")
+    more = [*(point.place for point in stated.points), *more]
+    _set_limits(canvas, layers, more, [place for place, _ in walls] if wide else ())
     canvas.frame(x, y, spines="left right bottom top")
     visible = [draw_roofs(canvas, layer.roofs) for layer in layers]
     (left, right), (bottom, top) = canvas.ax.get_xlim(), canvas.ax.get_ylim()
@@ -373,8 +341,7 @@ def _draw(
         if left < place < right:
             canvas.line([place] * 2, [bottom, top], ls=":", color=FADED)
             canvas.label_wall(words, place, bottom, top, _ALONG_WALL)
-    if published:
-        published.draw(canvas)
+    stated.draw(canvas)
     draw_tracks(canvas, tracks)
     # The order of these calls is the order of placement: labels with few candidate places first.
     canvas.badge([(t.m, t.last) for t in tracks if t.m in wrong])
@@ -382,11 +349,10 @@ def _draw(
         for labelled in visible:
             label_roofs(canvas, labelled)
         name_tracks(canvas, tracks)
-        if published:
-            published.label(canvas)
+        stated.label(canvas)
         key = [*track_entries(series, tracks, points), *notes]
         key += [f"off scale: {words}" for place, words in walls if not left < place < right]
-        key += published.key(canvas, tracks) if published else []
+        key += stated.key(canvas, tracks)
         for host in (layer.host for layer in layers):
             words = "measured ceiling" if host.alone else f"ceilings of {host.machine.title}"
             words = STATED if host.machine.name == STATED else words
@@ -398,7 +364,7 @@ def _draw(
             key.append("off scale or at the edge: " + ", ".join(r.words for r in hidden))
         canvas.legend_below(key)
     _shade(canvas, regions)
-    finding = published.finding if published and published.points else "Ceilings"
+    finding = stated.finding
     if tracks:  # the nearest roof of the summarised variants of each sweep, with its share
         nearest = {t.m: t.nearest(layer.limits) for layer in layers for t in layer.tracks}
         parts = []
@@ -409,9 +375,7 @@ def _draw(
                     of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
                     parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
         finding = "; ".join(parts)
-    canvas.title(
-        finding, ", ".join(filter(None, [subject(series), published.words if published else ""]))
-    )
+    canvas.title(finding, ", ".join(filter(None, [subject(series), stated.words])))
 
 
 def _set_limits(
@@ -419,24 +383,21 @@ def _set_limits(
     layers: Sequence[Layer],
     more: Sequence[Point],
     walls: Sequence[float],
-    *,
-    full: bool,
 ) -> None:
-    """Set the logarithmic limits: around points and roofs, or whole decades for the machine."""
+    """Set the logarithmic limits: around points and roofs, or whole decades without points."""
     tracks = [t for layer in layers for t in layer.tracks]
-    roofs = [r for layer in layers for r in (layer.known if full else layer.roofs)]
+    roofs = [r for layer in layers for r in layer.roofs]
     places = [(x, t.height) for t in tracks for x in t.intensities.values()]
     places += [(x, y) for t in tracks for x, y, _ in t.extra]
     points = np.log10([*places, *more]).reshape(-1, 2)
     speeds = [v for r in roofs if r.slope for v in r.values]
     peaks = [v for r in roofs if not r.slope for v in r.values]
-    if full or not len(points):
+    if not len(points):
         left = math.floor(math.log10(min(peaks) / max(speeds))) - 1
         right = math.ceil(math.log10(max(peaks) / min(speeds))) + 1
         bottom = math.floor(left + math.log10(min(speeds)))
         top = math.ceil(math.log10(max(peaks)) + 0.15)  # space for the label of the highest roof
-        low = np.floor(np.vstack([points, [[left, bottom]]]).min(axis=0))
-        high = np.ceil(np.vstack([points, [[right, top]]]).max(axis=0))
+        low, high = np.array([left, bottom], float), np.array([right, top], float)
     else:
         margin = math.log10(_MARGIN)
         low, high = points.min(axis=0) - margin, points.max(axis=0) + margin

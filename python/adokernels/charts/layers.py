@@ -108,13 +108,12 @@ class Track:
     compulsory: float | None = None  # highest possible DRAM intensity, if bytes were not counted
     own: tuple[Roof, ...] = ()  # roofs only for this measurement: of its mix
     extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()  # further points with style
-    precision: str = ""  # precision of the work, if each precision has its own points
 
     @property
     def words(self) -> str:
-        """The label: name and time, or name and precision."""
+        """The label: name and time."""
         sweep = f"{self.series.name}: " if self.series.name else ""
-        return f"{sweep}{self.m.shown_as}, {self.precision or quantity(self.m.seconds, 's')}"
+        return f"{sweep}{self.m.shown_as}, {quantity(self.m.seconds, 's')}"
 
     @property
     def peer(self) -> bool:
@@ -151,7 +150,7 @@ class Track:
         compared = (*roofs, *self.own)
         has_tensor = any(roof.tensor for roof in compared)
         flat = {roof.name.split()[0] for roof in compared if not roof.slope and not roof.tensor}
-        precision = self.precision or self.m.problem.precision
+        precision = self.m.problem.precision
         for roof in compared:
             if precision in flat and roof.name.split()[0] in flat - {precision}:
                 continue
@@ -174,10 +173,9 @@ class Layer:
     roofs: Sequence[Roof]  # drawn
     limits: Sequence[Roof]  # compared with the points
     tracks: Sequence[Track]
-    known: Sequence[Roof]  # of all precisions, which determine the limits of full axes
 
 
-def draw_roofs(canvas: Canvas, roofs: Sequence[Roof], *, ridges: bool = True) -> list[Roof]:
+def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
     """Draw the roofs and their ridge points; return the roofs with space for a label."""
     (left, right), (bottom, top) = canvas.ax.get_xlim(), canvas.ax.get_ylim()
     decades = np.log10([right / left, top / bottom])
@@ -201,8 +199,6 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof], *, ridges: bool = True) ->
                 seen = seen or (not dashed and length > _ROOM * label)
         if seen:
             visible.append(roof)
-    if not ridges:
-        return visible
     flat = max(r.value for r in roofs if not r.slope)
     for roof in roofs:
         # Labels avoid the lines, so they need not avoid these markers.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from matplotlib.axes import Axes
 
 from adokernels.charts.bandwidth import bandwidth_height, draw_bandwidth, level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas
 from adokernels.charts.intensity import OPTIONAL, draw_flops, draw_instructions, has_flops
-from adokernels.charts.published import PublishedPoints, stated_machine, stated_points
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
+from adokernels.charts.stated import StatedPoints, stated_machine
 from adokernels.measuring.machine import LANES
 from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import number_in
@@ -56,9 +56,6 @@ def roofline(
     kind: Kind | None = None,
     highlight: Iterable[str] | None = None,
     levels: Iterable[str] | None = None,
-    by_precision: bool = False,
-    published: PublishedPoints | None = None,
-    full: bool = False,
     ax: Axes | None = None,
     machine: Machine | None = None,
     annotate: bool = True,
@@ -117,16 +114,6 @@ def roofline(
         of ceilings are drawn only if they are listed: ``"host link"``, which limits code whose
         operands are in host memory, and tensor cores, for example ``"FP64 tensor"``. The ceiling
         of tensor cores is also drawn if a point exceeds the FMA peak of its precision.
-    by_precision
-        Whether a ``"roofline"`` has separate points for FP32 and FP64 FLOPs, each with the ceiling
-        of its FMAs, as in the section "GPU Speed Of Light Roofline Chart" of Nsight Compute.
-        Requires counters.
-    published : adokernels.charts.published.PublishedPoints, optional
-        Points that were published for another machine, which a ``"roofline"`` shows below the
-        ceilings of that machine.
-    full
-        Whether the axes are whole decades that depend only on the machine, for comparing charts.
-        By default, the axes have the range of the data.
     ax
         The axes to draw on; by default, new axes of a new figure.
     machine
@@ -161,10 +148,8 @@ def roofline(
     series = make_series(what, machine, highlight)
     kind = _checked_kind(kind or ("roofline" if points else None), series)
     hosts = hosts_of(series)
-    if points:
-        if published or kind != "roofline":
-            raise ValueError("points must be without published=, and in a chart of kind 'roofline'")
-        published = stated_points(points, hosts[0].machine)
+    if points and kind != "roofline":
+        raise ValueError("points must be in a chart of kind 'roofline'")
     shown = _known_levels(levels, hosts)
     height = bandwidth_height(series) if kind == "bandwidth" else 6.0
     canvas = Canvas(ax, annotate=annotate, size=(10.0, height))
@@ -173,10 +158,10 @@ def roofline(
     if kind == "bandwidth":
         canvas.title(draw_bandwidth(canvas, series, wrong), subject(series))
     elif kind == "instructions":
-        draw_instructions(canvas, series, wrong, full=full)
+        draw_instructions(canvas, series, wrong)
     else:
-        how: dict[str, Any] = {"by_precision": by_precision, "published": published}
-        draw_flops(canvas, series, wrong, full=full, levels=shown, **how)
+        stated = StatedPoints(points, hosts[0].machine.name if hosts else "")
+        draw_flops(canvas, series, wrong, levels=shown, stated=stated)
     return canvas.ax
 
 

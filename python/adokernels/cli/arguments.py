@@ -169,7 +169,6 @@ _SLOWER = (
 #: may be omitted. Some arguments have a default that depends on the command.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "routine": _value(None, _ROUTINE),
-    "[routine]": _value(None, _ROUTINE, nargs="?"),
     "--shape": _value(lengths, "lengths, for example 1600x2560"),
     "--dtype": _value(dtype, "element type, if the routine accepts several"),
     "--set": _value(option, "an option of the routine, for example border=replicate")
@@ -188,17 +187,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         output_folder, "output folder (%(default)s)", default=Path("adokernels-tour")
     ),
     "--size": _value(size, "upper limit for every length; does not apply to the photograph"),
-    "tour --all": _flag("measure every ladder on every device"),
+    "--all": _flag("measure every ladder on every device"),
     "--refresh": _flag("measure the ceilings again"),
     "list [routine]": _value(None, "show the ladder of this routine", nargs="?"),
     "--counters": _value(None, _COUNTERS, nargs="?", const="default", choices=tuple(METRIC_SETS)),
-    "bench --all": _flag(
-        "measure every ladder once, in at most ten minutes, and store the records in --out"
-    ),
-    "bench --out": _value(
-        output_folder,
-        "folder for --all; existing records are kept, so that a run can be continued",
-    ),
     "--no-limiter": _flag("skip the experiments that show limiters without counters")
     | {"dest": "limiter", "action": "store_const", "const": False},
     "--shapes": _value(lengths, "lengths of each problem; default: from 4 KiB to 256 MiB")

@@ -18,6 +18,7 @@ from adokernels import _core
 from adokernels.cli.arguments import (
     INCONCLUSIVE,
     INTERRUPTED,
+    NO_DEVICE,
     WRONG,
     expressions,
     ladder_of,
@@ -55,8 +56,6 @@ class _Plain(NamedTuple):
 
 #: Runs a command; returns the exit status, None on success.
 Run = Callable[[argparse.Namespace, Console], int | None]
-#: Maximum seconds per ladder, so that all ladders take at most ten minutes.
-_SECONDS_OF_ALL = 8.0
 #: Why a report refuses a sweep on the emulator.
 _NO_TIMES = "a report shows times, but a sweep on the emulator has counts; use adokernels diagnose"
 
@@ -137,40 +136,18 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
 @_command(
     "bench",
     "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
-    "[routine] --dtype --set --cache --shape --device --variants --seconds --json --plot "
-    "--counters --all --out --no-limiter",
+    "routine --dtype --set --cache --shape --device --variants --seconds --json --plot "
+    "--counters --no-limiter",
     cache="cold",
     seconds=10.0,
 )
 def _run_bench(options: argparse.Namespace, console: Console) -> int:
-    """Measure one ladder, or all."""
-    if options.all:
-        return _bench_all(options, console)
-    if options.routine is None:
-        raise ValueError("bench needs a routine, or --all with --out FOLDER")
-    if options.out is not None:
-        raise ValueError("--out must be used with --all; --json FILE stores one ladder")
+    """Measure one ladder."""
     routine, operands, settings = problem_of(options)
     how = {"counters": options.counters or False, "limiter": options.limiter}
     sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)
     save_and_show(sweep, options, console)
     return INTERRUPTED if isinstance(sweep, ado.records.Sweep) and sweep.interrupted else 0
-
-
-def _bench_all(options: argparse.Namespace, console: Console) -> int:
-    from adokernels.cli.everything import measure_all
-
-    if options.out is None or options.routine is not None:
-        raise ValueError("--all needs --out FOLDER and no routine")
-    how = {"cache": options.cache, "limiter": options.limiter}
-    how["seconds"] = min(options.seconds, _SECONDS_OF_ALL)
-
-    def parse(arguments: Sequence[str]) -> argparse.Namespace:
-        parsed: argparse.Namespace = options.parse(["bench", *arguments])
-        return parsed
-
-    interrupted = measure_all(options.out, options.device, parse, console, **how)
-    return INTERRUPTED if interrupted else 0
 
 
 @_command(
@@ -225,13 +202,18 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     settings |= {"against": options.against, "timed": not options.no_timing}
     settings |= {"seconds": options.seconds, "timeout": options.timeout, "device": options.device}
     given = operands if options.shape or options.dtype else ()
-    try:
-        result = ado.check(variant, routine, *given, **settings)
-    except ado.CompilationError as error:
-        reason = f"it does not compile\n{error.log}"
-        result = ado.records.CheckResult(routine.name, name, False, reason)
+    result = _checked(variant, routine, given, settings)
     save_and_show(result, options, console, lambda: console.print(repr(result), highlight=False))
     return 0 if result else WRONG
+
+
+def _checked(variant: Any, ladder: Any, given: Sequence[Any], how: dict[str, Any]) -> Any:
+    """Check a variant. An error of the compiler is a verdict, too."""
+    try:
+        return ado.check(variant, ladder, *given, **how)
+    except ado.CompilationError as error:
+        reason = f"it does not compile\n{error.log}"
+        return ado.records.CheckResult(ladder.name, variant.name, False, reason)
 
 
 def _check_ladder(options: argparse.Namespace, console: Console) -> int:
@@ -242,15 +224,24 @@ def _check_ladder(options: argparse.Namespace, console: Console) -> int:
     timed = not options.no_timing and options.device != "emulator"
     how = {"device": options.device, "against": options.against, "timed": timed}
     how |= {"seconds": options.seconds, "timeout": options.timeout}
-    results = [ado.check(ladder[name], ladder, *operands, **how) for name in names]
+    results, unavailable = [], {}
+    for name in names:
+        try:
+            results.append(_checked(ladder[name], ladder, operands, how))
+        except ado.Unavailable as error:
+            unavailable[name] = error
+    if unavailable and not results:
+        raise next(iter(unavailable.values()))
     what = _Plain("checks", {"checks": [result.to_dict() for result in results]})
 
     def show() -> None:
         for result in results:
             console.print(repr(result), highlight=False)
+        for name, reason in unavailable.items():
+            console.print(f"skipped {name}: {reason}", highlight=False, markup=False)
 
     save_and_show(what, options, console, show)
-    return 0 if all(results) else WRONG
+    return WRONG if not all(results) else NO_DEVICE if unavailable else 0
 
 
 @_command(

@@ -96,7 +96,6 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
-    parser.set_defaults(parse=parse)
     style: dict[str, Any] = {"metavar": "command", "title": "commands", "dest": "command"}
     parsers = parser.add_subparsers(required=True, **style)
     for command in COMMANDS:

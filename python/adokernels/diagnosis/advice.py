@@ -112,6 +112,7 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
 def advise_from_counts(k: KernelFacts, useful_bytes: float) -> tuple[Advice, ...]:
     """Propose steps that follow from counts alone, without times.
 
+    `useful_bytes` are the compulsory bytes of the problem, or 0 if they are unknown.
     The division of a single block is first, then faults that affect at least half of a quantity,
     then the other steps. In each group, the largest excess is first.
     """
@@ -135,7 +136,8 @@ def _from_counts(k: KernelFacts, useful_bytes: float) -> Iterator[tuple[float, S
     one = k.blocks == 1
     alone = max(DIVISIBLE * threads, SEVERAL * WORTH_A_BLOCK) if one else math.inf
     least = min(WORTH_A_BLOCK * processors, alone)
-    if k.blocks < processors and useful_bytes >= least:
+    requested = SECTOR * sum(k.get(ideal) or 0 for ideal in _IDEAL_SECTORS)
+    if k.blocks < processors and (useful_bytes or requested) >= least:
         text = f"divide the work among more blocks: {k.blocks} for {processors} multiprocessors"
         yield 3.0 if one else fault(1 - k.blocks / processors), Step.PARALLELISM, text, ""
     for access in ("load", "store"):
@@ -160,7 +162,6 @@ def _from_counts(k: KernelFacts, useful_bytes: float) -> Iterator[tuple[float, S
     fp64 = (k.get(EMULATED.format("unneeded_fp64")) or 0.0) / (instructions * (lanes or WARP))
     if fp64 >= UNINTENDED:
         yield fault(fp64), Step.OPERATIONS, _single(f"{percent(fp64)} of the instructions"), "fp64"
-    requested = SECTOR * sum(k.get(ideal) or 0 for ideal in _IDEAL_SECTORS)
     if useful_bytes and requested / useful_bytes >= EXCESS:
         text = "keep data in registers or shared memory: the kernel requests"
         text += f" {number(requested / useful_bytes)} times the compulsory bytes"

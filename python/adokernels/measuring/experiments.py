@@ -1,8 +1,8 @@
 """Experiments: one variant timed under changed conditions, which show what it depends on.
 
 On a CPU: fewer threads, operands that fit in each cache, other instruction sets, hardly any work.
-The rules in :mod:`adokernels.diagnosis.cpu_rules` derive the limiter from the times. On a GPU: a
-lower occupancy, and fewer multiprocessors.
+The rules in :mod:`adokernels.diagnosis.cpu_rules` derive the limiter from the times. On a GPU,
+``ado.what_if`` times calls with a lower occupancy, and on fewer multiprocessors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ class _Trial:
 def _runs_of(plan: Iterable[Callable[[], _Trial | None]], budget: float) -> list[Run]:
     """Sample the planned trials in rounds, as far as the time suffices, the first ones first.
 
-    A trial that fails is left out, for example one that needs too much shared memory.
+    A trial that fails is left out.
     """
     start, trials, planned = time.perf_counter(), [], 0.0
     for make in plan:
@@ -265,73 +265,29 @@ def _rounded(length: float) -> int:
 # --- GPU -----------------------------------------------------------------------------------------
 
 
-class GpuExperiments:
-    """The experiments on the variants of one problem on one GPU."""
-
-    def __init__(self, problem: Problem, cache: str, _: ProgressDisplay | None) -> None:
-        problem.load(problem.values)
-        self._problem, self._cache = problem, cache
-        self._gpu = _core.cuda_properties(problem.device_id)
-        self._stream: int | None = None  # of the green context, after the first use
-
-    def on(self, call: Call, timed: Sampler, budget: float) -> Experiments:
-        """Run the experiments on one variant, which `timed` has sampled, in `budget` seconds."""
-        given: dict[str, Any] = {"size": GIVEN, "cache": self._cache}
-        given |= {"occupancy": _occupancy(call), "multiprocessors": self._gpu["multiprocessors"]}
-        first, variant = _Trial(call, given), self._problem.ladder[call.variant]
-        first.sampler = timed
-
-        def crowded(part: float) -> _Trial | None:
-            extra = self.extra_shared(call, part)
-            if not extra or not isinstance(variant, BuiltInVariant):
-                return None
-            made = variant.prepare(self._problem, extra_shared_bytes=extra)
-            changed = {"occupancy": _occupancy(made), "extra_shared_bytes": extra}
-            return _Trial(made, {**given, **changed})
-
-        def fewer() -> _Trial | None:
-            made = self.on_fewer(variant) if isinstance(variant, BuiltInVariant) else None
-            return _Trial(made[1], {**given, "multiprocessors": made[0]}) if made else None
-
-        # With all blocks resident, the second run has as little L1 as the first.
-        plan: list[Callable[[], _Trial | None]]
-        plan = [partial(crowded, 0.5), partial(crowded, 1.0), fewer]
-        return Experiments(runs=(first.run, *_runs_of(plan, budget)))
-
-    def extra_shared(self, call: Call, part: float) -> int:
-        """Extra shared bytes per block that leave this part of the blocks resident, or 0."""
-        kernels = [k for k in call.kernels() if k.resident_warps]
-        if not kernels:
-            return 0
-        warps = [math.ceil(math.prod(k.block) / 32) for k in kernels]
-        resident = max(k.resident_warps // w for k, w in zip(kernels, warps, strict=True))
-        wanted = math.ceil(resident * part)
-        if wanted == resident and part < 1:
-            return 0
-        used = max(k.static_shared_bytes + k.dynamic_shared_bytes for k in kernels)
-        each = int(self._gpu["shared_bytes_per_multiprocessor"]) // wanted
-        extra = min(each - _RESERVED_SHARED, int(self._gpu["shared_bytes"])) - used
-        return max(extra, 0) // 256 * 256
-
-    def on_fewer(
-        self, variant: BuiltInVariant, block: Block | None = None
-    ) -> tuple[int, Call] | None:
-        """About half of the multiprocessors, and the call on them; None without green contexts."""
-        if self._stream is None:
-            half = self._gpu["multiprocessors"] // 2
-            self._stream = _green_stream(self._problem.device_id, half)
-        if not self._stream:
-            return None
-        owned = int(_core.hardware(self._stream)["multiprocessors"])
-        return owned, variant.prepare(self._problem, block, stream=self._stream)
+def with_half_occupancy(
+    variant: BuiltInVariant, call: Call, block: Block | None = None
+) -> Call | None:
+    """The call with so much extra shared memory that half of the blocks are resident, if it can."""
+    kernels = [k for k in call.kernels() if k.resident_warps]
+    if not kernels:
+        return None
+    gpu = _core.cuda_properties(call.problem.device_id)
+    warps = [math.ceil(math.prod(k.block) / 32) for k in kernels]
+    resident = max(k.resident_warps // w for k, w in zip(kernels, warps, strict=True))
+    wanted = math.ceil(resident / 2)
+    used = max(k.static_shared_bytes + k.dynamic_shared_bytes for k in kernels)
+    each = int(gpu["shared_bytes_per_multiprocessor"]) // wanted
+    extra = min(each - _RESERVED_SHARED, int(gpu["shared_bytes"])) - used
+    extra = max(extra, 0) // 256 * 256 if wanted < resident else 0
+    return variant.prepare(call.problem, block, extra_shared_bytes=extra) if extra else None
 
 
-def _occupancy(call: Call) -> float:
-    """The theoretical occupancy of the kernel with most warps; 0 if it is unknown."""
-    kernels = [k for k in call.kernels() if k.max_warps]
-    work = [math.prod(k.grid) * math.prod(k.block) for k in kernels]
-    largest = max(zip(work, kernels, strict=True), key=lambda pair: pair[0], default=None)
-    return largest[1].resident_warps / largest[1].max_warps if largest else 0.0
+def on_half_the_gpu(variant: BuiltInVariant, call: Call, block: Block | None = None) -> Call | None:
+    """The call on about half of the multiprocessors; None without green contexts."""
+    device = call.problem.device_id
+    stream = green_stream(device, _core.cuda_properties(device)["multiprocessors"] // 2)
+    return variant.prepare(call.problem, block, stream=stream) if stream else None
 
 
 _SM_RESOURCE = 1
@@ -339,8 +295,9 @@ _SM_RESOURCE = 1
 _RESOURCE_BYTES = 256
 
 
-def _green_stream(device: str, count: int) -> int:
-    """The stream of a new green context with at least `count` multiprocessors; 0 without one.
+@cache
+def green_stream(device: str, count: int) -> int:
+    """The stream of a green context with at least `count` multiprocessors; 0 without one.
 
     The context lives until the process ends. It needs a driver for CUDA 12.5.
     """

@@ -193,8 +193,9 @@ def stream_handle(stream: Any, device: str = "cuda") -> int:
 def difference_between(got: Any, want: Any, task: Task, path: str = "") -> str:
     """Where two results differ by more than the task allows, as text; empty if they agree.
 
-    Containers are compared item by item, arrays, frames and numbers as arrays, other objects with
-    ``==``. Without a tolerance, the element types of arrays must also agree.
+    Containers are compared item by item, masked arrays by their masks and the other elements,
+    arrays, frames and numbers as arrays, other objects with ``==``. Without a tolerance, the
+    element types of arrays must also agree.
     """
     lead = f"{path} " if path else ""
     if isinstance(want, Mapping) and isinstance(got, Mapping):
@@ -205,6 +206,11 @@ def difference_between(got: Any, want: Any, task: Task, path: str = "") -> str:
         if len(got) != len(want):
             return f"{lead}has {len(got)} items, not {len(want)}"
         pairs = [(f"{path}[{i}]", *pair) for i, pair in enumerate(zip(got, want, strict=True))]
+    elif np.ma.isMaskedArray(got) or np.ma.isMaskedArray(want):
+        pairs = [  # what lies below a mask does not matter
+            (f"{path}.mask", np.ma.getmaskarray(got), np.ma.getmaskarray(want)),
+            (path, np.ma.filled(got, 0), np.ma.filled(want, 0)),
+        ]
     elif _is_like_array(want) and _is_like_array(got):
         return lead + found if (found := _difference_of_arrays(got, want, task)) else ""
     else:
@@ -293,7 +299,7 @@ def _computed(function: Function, returned: Any) -> Any:
 def _kept(value: Any) -> Any:
     """A copy of an operand that a function can change, or None."""
     if library_of(value):
-        return np.array(on_host(value))
+        return on_host(value).copy()
     return copy.copy(value) if isinstance(value, list | dict | set | bytearray) else None
 
 

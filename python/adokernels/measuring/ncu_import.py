@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import math
 import os
 import re
@@ -100,8 +99,7 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     path
         A file of ``ncu --csv --page raw`` (``ncu --import x.ncu-rep --csv --page raw > x.csv``), of
         ``ncu --csv`` with its default page, or of ``ncu --csv --metrics ...``, also if pandas or a
-        spreadsheet has saved it again; or a report ``.ncu-rep``, which needs Nsight Compute: its
-        Python module ``ncu_report``, or the program ``ncu``.
+        spreadsheet has saved it again; or a report ``.ncu-rep``, which needs the program ``ncu``.
 
     Returns
     -------
@@ -376,6 +374,8 @@ _WITH_POINT = re.compile(r"-?(\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,}|\d+\.(\d
 _WITH_COMMA = re.compile(r"-?(\d{1,3}(\.\d{3})+,\d+|\d{1,3}(\.\d{3}){2,}|\d+,(\d{1,2}|\d{4,}))")
 
 
+#: Spaces and apostrophes separate thousands in some locales, in addition to one of the two marks.
+_SEPARATOR = re.compile(r"(?<=\d)[ \xa0\u202f'\u2019](?=\d{3}(?!\d))")
 #: Numbers in groups of three digits, whose mark is ambiguous: 1,234 or 1.234.
 _GROUPED = re.compile(r"-?[1-9]\d{0,2}([.,])\d{3}")
 
@@ -386,7 +386,7 @@ def _decimal_mark(texts: Iterable[str]) -> str:
     ncu writes two or six decimals, so three digits after a mark are thousands.
     """
     certain, likely = set(), set()
-    for text in texts:
+    for text in (_SEPARATOR.sub("", text) for text in texts):
         if _WITH_POINT.fullmatch(text):
             certain.add(".")
         elif _WITH_COMMA.fullmatch(text):
@@ -406,7 +406,8 @@ def _number(text: str, mark: str) -> float | None:
     """A number, or None for a text; "n/a" and "no data" are not a number."""
     if text.strip().lower() in ("n/a", "nan", "no data"):
         return math.nan
-    plain = text.replace("." if mark == "," else ",", "").replace(mark, ".")
+    plain = _SEPARATOR.sub("", text)
+    plain = plain.replace("." if mark == "," else ",", "").replace(mark, ".")
     # A metric with one value per instance has them in parentheses after the total.
     plain = plain.partition(" (")[0].partition("; ")[0]
     try:
@@ -429,14 +430,12 @@ def _factor(unit: str) -> float:
 
 
 def _of_report(file: Path) -> Iterable[_Launch]:
-    """The launches of a report, with the module or the program of Nsight Compute."""
-    with suppress(ImportError):
-        return _with_module(importlib.import_module("ncu_report"), file)
+    """The launches of a report, as the program of Nsight Compute prints them."""
     ncu = toolkit.program("ncu")
     if not ncu:
         raise _core.Unavailable(
-            f"{file.name} cannot be read: neither the Python module ncu_report nor the program ncu "
-            f"is installed; remedy: {_COMMAND.format(file.name)} on the machine that wrote it"
+            f"{file.name} cannot be read: the program ncu is not installed; remedy: "
+            f"{_COMMAND.format(file.name)} on the machine that wrote it"
         )
     # In base units, ncu rounds ratios to two decimals.
     command = [ncu, "--import", str(file), "--csv", "--page", "raw"]
@@ -446,37 +445,3 @@ def _of_report(file: Path) -> Iterable[_Launch]:
         reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise ValueError(f"{file.name} must be a report of ncu, got {''.join(reason)}")
     return _of_csv(done.stdout, file.name)
-
-
-def _with_module(module: Any, file: Path) -> Iterator[_Launch]:
-    report = module.load_report(str(file))
-    for i in range(report.num_ranges()):
-        actions = report.range_by_idx(i)
-        for j in range(actions.num_actions()):
-            yield _of_action(actions.action_by_idx(j))
-
-
-def _of_action(action: Any) -> _Launch:
-    """One launch of the module ``ncu_report``, whose values are in base units."""
-    values, texts = {}, {}
-    for name in action.metric_names():
-        metric = action.metric_by_name(name)
-        number = metric.as_double() if metric is not None else None
-        if number is not None and 0 <= (v := number * _factor(metric.unit() or "")) <= _LARGEST:
-            values[name] = v
-        elif metric is not None and (text := metric.as_string()):
-            texts[name] = visible(text)
-
-    def extent(what: str) -> tuple[int, ...]:
-        sizes = [values.get(f"launch__{what}_dim_{axis}", 1) for axis in "xyz"]
-        return _extent(str(tuple(map(int, sizes))), None)
-
-    capability = "{:.0f}.{:.0f}".format(
-        *(
-            values.get(f"device__attribute_compute_capability_{part}", 0)
-            for part in ("major", "minor")
-        )
-    )
-    return _Launch(
-        _short(action.name()), extent("grid"), extent("block"), capability, values, texts
-    )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from adokernels import _core
 from adokernels.measuring.context import Contention, context
 from adokernels.measuring.emulating import all_checks, emulated_profile
-from adokernels.measuring.experiments import CpuExperiments, GpuExperiments
+from adokernels.measuring.experiments import CpuExperiments
 from adokernels.measuring.functions import (
     Function,
     bytes_of,
@@ -52,7 +52,6 @@ _TIMING = 0.5
 #: Fields of the cost of a call that a Measurement also has.
 _COSTS = ["flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions"]
 Peers = Mapping[str, Callable[[], object]]
-Trials = CpuExperiments | GpuExperiments
 
 
 class Skipped(Exception):
@@ -126,7 +125,7 @@ class Pipeline:
         self,
         checker: Checker | None = None,
         metrics: str | None = None,
-        experiments: Callable[[], Trials] | None = None,
+        experiments: Callable[[], CpuExperiments] | None = None,
     ) -> None:
         """Sample the works in the same rounds, check variants again, count, run experiments.
 
@@ -216,7 +215,7 @@ class Pipeline:
                 found = collect(work.counted, label, metrics, self.timing.cache, self.device)
                 work.profile = found if found.kernels else None
 
-    def _experiment(self, trials: Trials) -> None:
+    def _experiment(self, trials: CpuExperiments) -> None:
         right = [w for w in self._left() if w.call and not w.fields["ceiling"]]
         budget = self.timing.left / max(len(right), 1)
         for work in self.display.each("experiments", right, lambda work: work.name):
@@ -449,8 +448,7 @@ def measure_ladder(
     stages = stage_works(used, problem, cold=cold) if with_stages else []
     pipeline.works |= {work.name: work for work in stages}
     problem.load(problem.values)
-    kind = CpuExperiments if problem.device == "cpu" else GpuExperiments
-    make = partial(kind, problem, timing.cache, display if ceilings else None)
+    make = partial(CpuExperiments, problem, timing.cache, display if ceilings else None)
     pipeline.measure(checker, metrics, make if experiments else None)
     machine, interrupted = None, pipeline.interrupted
     if ceilings and not interrupted:

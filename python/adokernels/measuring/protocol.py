@@ -212,11 +212,10 @@ def sweep(
         expected results. Each of their calls has new operands, and timed calls are verified
         (docs/grading.md). The limits of :func:`adokernels.check` apply. Counters are not read.
     limiter
-        Whether to run experiments: each variant is timed under changed conditions. On a CPU, they
-        show the limiter: one thread, operands that fit in each cache, other instruction sets. The
-        ceilings of one thread are also measured, unless they are stored. On a GPU: lower
-        occupancy, fewer multiprocessors. During the experiments, ``ado.settings.isa`` and
-        ``ado.settings.threads`` change. Default: on a CPU only.
+        Whether to run experiments, which show the limiter of CPU variants: each variant is timed
+        with one thread, operands that fit in each cache, and other instruction sets. The ceilings
+        of one thread are also measured, unless they are stored. During the experiments,
+        ``ado.settings.isa`` and ``ado.settings.threads`` change. Default: on a CPU.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
@@ -297,6 +296,11 @@ def sweep(
         raise ValueError(
             f"counters need device 'cuda', got {problem.device!r}: pass device='cuda', or "
             "device='emulator', which counts without a GPU"
+        )
+    if limiter and problem.device != "cpu":
+        raise ValueError(
+            f"limiter needs device 'cpu', got {problem.device!r}: ado.what_if shows what limits "
+            "kernels"
         )
     runs = {name: Selected(name, (blocks or {}).get(name)) for name in names}
     if problem.device_id == "emulator":

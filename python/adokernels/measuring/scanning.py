@@ -21,7 +21,6 @@ from adokernels.measuring.functions import (
     require_function,
 )
 from adokernels.measuring.machine import measured_machine
-from adokernels.measuring.paying_off import store
 from adokernels.measuring.pipeline import measure_functions, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
@@ -107,8 +106,7 @@ def scan(
         Whether to find the size from which a GPU pays off for NumPy arrays. For each problem, three
         default calls are then timed: on the CPU, on the GPU with upload and download, and the
         kernel alone, with operands on the GPU. The first two are calls as a user writes them, timed
-        interleaved by the host's clock. With default `options`, :meth:`Routine.choose` uses the
-        result later.
+        interleaved by the host's clock.
     seconds
         The time for the whole call, which the problems share equally.
     precision, ceilings, progress
@@ -238,16 +236,13 @@ def scan(
     moved = [max((m.bytes for m in s), default=0.0) for s in sweeps]
     sizes = [math.prod(map(float, each)) for each in scanned] or moved
     order = sorted(range(len(sweeps)), key=sizes.__getitem__)
-    result = Scan(
+    return Scan(
         routine=sweeps[0].routine,
         sweeps=tuple(sweeps[i] for i in order),
         interrupted=interrupted,
         offloads=tuple(offloads[i] for i in order) if copies else (),
         lengths=tuple(scanned[i] for i in order) if scanned else (),
     )
-    if copies and not options:
-        store(result, str(device))
-    return result
 
 
 def _lengths(

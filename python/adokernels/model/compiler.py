@@ -8,10 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adokernels import _core
+from adokernels import _core, toolkit
 from adokernels.model.arguments import Parameter, parameters_in
 from adokernels.text import printable
-from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -245,7 +244,9 @@ def compiled(
     nvrtc = _nvrtc()
     from cuda.pathfinder import find_nvidia_header_directory
 
+    # Wheels of other packages can contain a part of the headers, without crt/. Toolkits have all.
     folders = [_STANDARD_HEADERS, *map(find_nvidia_header_directory, ("cudart", "cccl"))]
+    folders += [str(path) for path in toolkit.headers()]
     flags = [f"{name}={value}" if name in _WITH_VALUE else name for name, value in options]
     flags += [f"-arch={arch}", "-lineinfo", *(f"-I={folder}" for folder in folders if folder)]
     if not any(name == "-std" for name, _ in options):
@@ -320,7 +321,7 @@ def _nvrtc() -> Any:
     except (ImportError, RuntimeError) as error:
         raise _core.Unavailable(
             f"CUDA C++ source cannot be compiled: {str(error).splitlines()[0]}; "
-            f"remedy: {installation('kernels')}"
+            f"remedy: {toolkit.installation('kernels')}"
         ) from error
     return nvrtc
 
@@ -336,7 +337,7 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
         return CompilationError(message, log, file, source)
     hints = [""]
     if re.search(r"(could not|cannot) open source file", log):
-        hints.append(_HEADER_HINT.format(remedy=installation("kernels")))
+        hints.append(_HEADER_HINT.format(remedy=toolkit.installation("kernels")))
     if "not allowed in JIT mode" in log:
         hints.append(_HOST_HINT)
     # Removes the lines about the kernel's name and the number of errors.

@@ -7,14 +7,11 @@ import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from adokernels import _core
 from adokernels.model.libraries import is_on_device
 from adokernels.model.problem import Block, Call, Choice, Problem, ResultType
 from adokernels.model.source import Source, diff_of
-from adokernels.model.values import host_operands
-from adokernels.records.inputs import Inputs
+from adokernels.model.values import host_operands, in_host_order
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import require, visible
 
@@ -160,7 +157,7 @@ class Variant(ABC):
             `arch`, or if it does not contain a kernel.
         Unavailable
             If the CUDA kernels are not built, if there is no GPU to determine the kernels, or if
-            ``cuobjdump`` or ``nvdisasm`` is missing.
+            ``nvdisasm`` is missing.
         """
 
     def source_launch(
@@ -290,7 +287,7 @@ class Ladder(ShownAsTables, ABC):
             self.task.lengths_of(host)  # checks the shapes
             return Problem(self, host, host, options, where)
         if not on_device:
-            given = core.problem(args, options, "cpu")
+            given = core.problem(tuple(map(in_host_order, args)), options, "cpu")
             where = _core.resolve_device(self._device_of(device, variant))
         else:
             self._device_of(device, variant, on_device)  # checks the names
@@ -338,8 +335,7 @@ class Ladder(ShownAsTables, ABC):
         Returns
         -------
         Choice
-            ``variant``, ``reason``, and ``skipped``: why each later variant is skipped. With a GPU,
-            ``pays_off`` states whether it pays off for NumPy arrays, copies included.
+            ``variant``, ``reason``, and ``skipped``: why each later variant is skipped.
 
         Raises
         ------
@@ -442,16 +438,6 @@ def refuse_dask_arrays(function: str, args: Sequence[Any], options: Mapping[str,
         )
 
 
-def _inputs_of(ladder: Ladder, args: Sequence[Any], options: Mapping[str, Any]) -> Inputs | None:
-    """The operands and options of a call, or None if an operand is not a NumPy array."""
-    names = ladder.keywords or ()
-    given = {**dict(zip(names, args, strict=False)), **options}
-    arrays = {name: given.pop(name) for name in ladder.task.names(len(names)) if name in given}
-    if not all(isinstance(a, np.ndarray) for a in arrays.values()):
-        return None
-    return Inputs.of([(n, a.shape, str(a.dtype)) for n, a in arrays.items()], given)
-
-
 def choose(
     ladder: Ladder,
     args: Sequence[Any],
@@ -474,8 +460,7 @@ def choose(
     """
     if core := ladder.task.core:
         name, later = core.choose(tuple(args), dict(options), device, out, gpu)
-        problem = None if gpu else _inputs_of(ladder, args, options)
-        return Choice(ladder.name, name, ladder[name].device, dict(later), problem)
+        return Choice(ladder.name, name, ladder[name].device, dict(later))
     kind = _core.device_kind(device or "cpu")
     skipped: dict[str, str] = {}
     for variant in reversed([v for v in ladder.variants if v.device == kind]):

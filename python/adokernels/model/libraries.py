@@ -116,6 +116,9 @@ class DeviceView:
         """Number of elements."""
         return math.prod(self.shape)
 
+    def __len__(self) -> int:
+        return self.shape[0]
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {

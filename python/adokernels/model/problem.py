@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adokernels import _core, later
+from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import (
     is_on_device,
@@ -138,15 +138,12 @@ class Choice:
     skipped : dict of str to str
         Later variants of the ladder, starting with the last, and why each is skipped: it cannot
         run here, it cannot solve the problem, or another variant is faster for the problem.
-    problem : Inputs or None
-        The operands and options, if all operands are NumPy arrays.
     """
 
     routine: str
     variant: str
     device: str
     skipped: dict[str, str]
-    problem: Inputs | None = None
 
     @property
     def reason(self) -> str:
@@ -156,18 +153,8 @@ class Choice:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
         return f"It is the last variant of the ladder that is not skipped ({reasons})."
 
-    @property
-    def pays_off(self) -> str:
-        """State in a sentence whether a GPU pays off for these NumPy arrays, copies included.
-
-        It is measured if :func:`adokernels.scan` has stored it with ``copies=True``, else modelled
-        from stored ceilings. It is empty without a GPU, and for arrays of other libraries.
-        """
-        return later.pays_off(self)
-
     def __repr__(self) -> str:
-        words = f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
-        return visible(" ".join(filter(None, [words, self.pays_off])))
+        return visible(f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}")
 
 
 class Problem:

@@ -91,7 +91,7 @@ class Sobel(_Routine[_SobelVariant]):
 sobel: Sobel
 
 _EdgeDetectVariant = Literal["pipeline_naive_loops", "pipeline_threaded", "fused_bands",
-    "pipeline_naive", "pipeline_best", "fused", "small_tiles", "lane_per_row"]
+    "pipeline_naive", "pipeline_best", "fused", "small_tiles"]
 class EdgeDetect(_Routine[_EdgeDetectVariant]):
     @overload  # type: ignore[override]
     def __call__(self, rgba: NDArray[np.uint8],

@@ -41,17 +41,24 @@ def is_array(operand: Any) -> bool:
 def host_operands(operands: Sequence[Any]) -> tuple[Any, ...]:
     """Copy arrays to the host, in its byte order, and convert lists to arrays.
 
-    Scalars do not change. TypeError is raised for arrays of Python objects.
+    Scalars do not change. TypeError is raised for arrays of Python objects and for masked arrays.
     """
     converted = (np.asarray(o) if isinstance(o, list | tuple) else o for o in operands)
     found = tuple(on_host(o) if is_array(o) else o for o in converted)
     for i, operand in enumerate(found):
         if is_array(operand):
             refuse_objects(f"operand {i + 1}", operand.dtype)
-    return tuple(
-        o.astype(o.dtype.newbyteorder("=")) if is_array(o) and not o.dtype.isnative else o
-        for o in found
-    )
+        if isinstance(operand, np.ma.MaskedArray):
+            raise TypeError(
+                f"operand {i + 1} must not be a masked array; fill it first (.filled())"
+            )
+    return tuple(map(in_host_order, found))
+
+
+def in_host_order(operand: Any) -> Any:
+    """Copy a NumPy array whose bytes have the other order; return other operands as they are."""
+    swapped = isinstance(operand, np.ndarray) and not operand.dtype.isnative
+    return operand.astype(operand.dtype.newbyteorder("=")) if swapped else operand
 
 
 def refuse_objects(who: str, dtype: np.dtype[Any]) -> None:

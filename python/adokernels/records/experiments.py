@@ -1,7 +1,7 @@
-"""Records of experiments: one variant timed under changed conditions.
+"""Records of experiments: one CPU variant timed under changed conditions, which show its limiter.
 
 Each run changes one condition of the measurement; the ratio of the times shows how much the variant
-depends on it. On a CPU, they show the limiter.
+depends on it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,9 @@ class Run(Fields):
     cache
         ``"cold"`` or ``"warm"``, as for measurements.
     isa
-        The instruction set of a CPU variant; empty for functions and GPUs.
+        The instruction set of a variant; empty for functions.
     threads
-        The largest number of threads that a CPU variant may use; 0 if it is not known.
-    occupancy
-        The theoretical occupancy of a GPU's multiprocessors; 0 for a CPU.
-    extra_shared_bytes
-        Dynamic shared memory per block that the kernels do not need. It lowers the occupancy, and
-        leaves less memory to L1.
-    multiprocessors
-        The number of multiprocessors that the kernels may use; 0 for a CPU.
+        The largest number of threads that a variant may use; 0 if it is not known.
     seconds
         Seconds per call, one number per sample, without the longest wait of a thread for a
         processor.
@@ -61,9 +54,6 @@ class Run(Fields):
     cache: str
     isa: str = ""
     threads: Count = 0
-    occupancy: Amount = 0.0
-    extra_shared_bytes: Count = 0
-    multiprocessors: Count = 0
     seconds: Seconds
     processors: Amount = 0.0
     flops: Amount
@@ -97,10 +87,10 @@ class Experiments(Fields):
     runs
         The runs, in order of priority. Runs that would have taken too long are missing.
     ceilings
-        Measured ceilings of one thread, for example ``"L2 read"`` in bytes per second. Empty on a
-        GPU, or if they were not measured.
+        Measured ceilings of one thread, for example ``"L2 read"`` in bytes per second. Empty if
+        they were not measured.
     cores
-        Processors that the variant could have used; 0 for a GPU.
+        Processors that the variant could have used.
     """
 
     runs: tuple[Run, ...]

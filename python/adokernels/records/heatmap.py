@@ -202,18 +202,6 @@ class Heatmap(StoredRecord, ShownAsTables, Entries[LineCounts]):
         """The accesses of a kind of all entries, for example ``"loads"``."""
         return sum((getattr(entry, kind) for entry in self.entries), Accesses())
 
-    def beside(self, other: Heatmap) -> HeatmapPair:
-        """Show the counts of the hardware and of the emulator side by side.
-
-        The problems can differ: figures per request depend little on the size.
-
-        Raises
-        ------
-        ValueError
-            If both are of the same source, or of different variants or code.
-        """
-        return HeatmapPair(self, other)
-
     def with_gains(self, record: WhatIf) -> Heatmap:
         """Add a column with the gains of ``ado.what_if(..., per_line=True)`` on the same variant.
 
@@ -243,35 +231,3 @@ class Heatmap(StoredRecord, ShownAsTables, Entries[LineCounts]):
         if not found:
             raise KeyError(f"no counted line contains {code!r}")
         return max(found, key=lambda line: line.instructions)
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class HeatmapPair(ShownAsTables):
-    """Counts of one variant by the hardware and by the emulator, side by side.
-
-    Attributes
-    ----------
-    hardware, emulator
-        The counts; the constructor accepts them in either order.
-    """
-
-    hardware: Heatmap
-    emulator: Heatmap
-
-    def __post_init__(self) -> None:
-        if self.hardware.code == "PTX":
-            swapped = self.emulator, self.hardware
-            for name, heat in zip(("hardware", "emulator"), swapped, strict=True):
-                object.__setattr__(self, name, heat)
-        hardware, emulator = self.hardware, self.emulator
-        if (hardware.code, emulator.code) != ("SASS", "PTX"):
-            found = f"{hardware.source} and {emulator.source}"
-            raise ValueError(f"heat maps must be of the hardware and of the emulator, got {found}")
-        names = [f"{heat.routine}[{heat.variant}]" for heat in (hardware, emulator)]
-        if names[0] != names[1]:
-            raise ValueError(f"heat maps must be of one variant, got {' and '.join(names)}")
-        texts = {(line.path, line.line): line.text for line in hardware.lines}
-        for line in emulator.lines:
-            if texts.get((line.path, line.line), line.text) != line.text:
-                place = f"{line.path}:{line.line}"
-                raise ValueError(f"heat maps must be of the same code, got two lines at {place}")

@@ -20,7 +20,6 @@ _BUILDERS = {
     "CountedSweep": ("ladders", "counted_table"),
     "Hotspots": ("listings", "hotspot_blocks"),
     "Heatmap": ("listings", "heatmap_blocks"),
-    "HeatmapPair": ("listings", "heatmap_pair_blocks"),
     "Ladder": ("ladders", "ladder_table"),
     "Machine": ("measurements", "machine_table"),
     "Profile": ("measurements", "profile_table"),

@@ -14,7 +14,6 @@ from adokernels.records.heatmap import (
     WARP,
     Accesses,
     Heatmap,
-    HeatmapPair,
     LineCounts,
 )
 from adokernels.records.hotspots import HotLine, Hotspots
@@ -38,8 +37,6 @@ _TRANSFERS = {
     "local sectors/request": ("local_loads", "local_stores"),
     "constants/request": ("constant_loads",),
 }
-#: The mark of a line without counts.
-_NOTHING = Mark("", 0.0, "")
 #: Maximum number of machine instructions in their table.
 _INSTRUCTIONS = 12
 
@@ -119,7 +116,7 @@ def heatmap_blocks(heatmap: Heatmap) -> list[Table | Listing]:
         "of global memory, wavefronts of shared memory. Atomics to one address repeat transfers."
     )
     totals = table_of(title, rows, {"accesses": None}, notes=[note])
-    found: list[Table | Listing] = [totals, *_listings([heatmap])]
+    found: list[Table | Listing] = [totals, *_listings(heatmap)]
     if any(entry.instruction for entry in heatmap.entries):
         accessing = [(e, of_kind) for e in heatmap.entries for of_kind in e.accesses().values()]
         most = sorted(accessing, key=lambda pair: -pair[1].transfers)[:_INSTRUCTIONS]
@@ -138,22 +135,6 @@ def heatmap_blocks(heatmap: Heatmap) -> list[Table | Listing]:
     return found
 
 
-def heatmap_pair_blocks(pair: HeatmapPair) -> list[Table | Listing]:
-    """Build the listings of the hardware and of the emulator side by side."""
-    both, rows = [pair.hardware, pair.emulator], []
-    for kind, name in ACCESSES.items():
-        totals = [heatmap.total(kind) for heatmap in both]
-        if any(total.requests for total in totals):
-            row = {"accesses": name}
-            row |= {h.code: _short(t.per_request) for h, t in zip(both, totals, strict=True)}
-            for heatmap, total in zip(both, totals, strict=True):
-                row[f"ideal {heatmap.code}"] = _short(total.ideal_per_request)
-            rows.append(row)
-    note = "; ".join(f"{h.code}: {h.source}, {h.problem}" for h in both)
-    title = f"{_name(both[0])}: transfers per request"
-    return [table_of(title, rows, {"accesses": None}, notes=[note]), *_listings(both)]
-
-
 def _short(value: float) -> str:
     return f"{value:.3g}"
 
@@ -170,41 +151,30 @@ def _cells(accesses: Accesses) -> dict[str, str]:
     }
 
 
-def _listings(heatmaps: Sequence[Heatmap]) -> Iterator[Listing]:
-    """The excerpts that have counted lines. A line has one mark per column and heat map."""
+def _listings(heatmap: Heatmap) -> Iterator[Listing]:
+    """The excerpts that have counted lines. A line has one mark per column."""
     columns: dict[str, Callable[[LineCounts, Heatmap], Mark]] = {
-        "executed": _executed,
+        f"{heatmap.code} executed": _executed,
         "lanes": _lanes,
     }
-    if any(entry.fp64 for heatmap in heatmaps for entry in heatmap.entries):
+    if any(entry.fp64 for entry in heatmap.entries):
         columns["FP64"] = _fp64
     for title, kinds in _TRANSFERS.items():
-        if any(heatmap.total(kind).requests for heatmap in heatmaps for kind in kinds):
+        if any(heatmap.total(kind).requests for kind in kinds):
             columns[title] = partial(_transfers, kinds=kinds)
-    if any(heatmap.gains for heatmap in heatmaps):
+    if heatmap.gains:
         columns["gain if ideal"] = _gain_if_ideal
-    if len(heatmaps) == 1:
-        headers = [f"{heatmaps[0].code} executed", *list(columns)[1:]]
-    else:
-        pairs = [(f"{title} {heatmaps[0].code}", heatmaps[1].code) for title in columns]
-        headers = [header for pair in pairs for header in pair]
-    counted = [{(line.path, line.line): line for line in h.lines} for h in heatmaps]
-    excerpts = {(e.path, e.line): e for heatmap in reversed(heatmaps) for e in heatmap.excerpts}
-    for excerpt in excerpts.values():
+    counted = {(line.path, line.line): line for line in heatmap.lines}
+    for excerpt in heatmap.excerpts:
         last = excerpt.line + excerpt.text.count("\n") + 1
-        marks = {}
-        for number in range(excerpt.line, last):
-            found = [lines.get((excerpt.path, number)) for lines in counted]
-            if any(found):
-                marks[number] = [
-                    mark(line, heatmap) if line else _NOTHING
-                    for mark in columns.values()
-                    for line, heatmap in zip(found, heatmaps, strict=True)
-                ]
+        marks = {
+            number: [mark(line, heatmap) for mark in columns.values()]
+            for number in range(excerpt.line, last)
+            if (line := counted.get((excerpt.path, number)))
+        }
         if marks:
-            yield Listing(
-                f"{excerpt.path}:{excerpt.line}", excerpt.text, excerpt.line, marks, headers
-            )
+            title = f"{excerpt.path}:{excerpt.line}"
+            yield Listing(title, excerpt.text, excerpt.line, marks, [*columns])
 
 
 def _executed(line: LineCounts, heatmap: Heatmap) -> Mark:
@@ -229,7 +199,7 @@ def _fp64(line: LineCounts, heatmap: Heatmap) -> Mark:
 def _gain_if_ideal(line: LineCounts, heatmap: Heatmap) -> Mark:
     gain = heatmap.gains.get(f"{line.path.rpartition('/')[2]}:{line.line}", 0.0)
     hint = "gain of the experiment on this line alone"
-    return Mark(ratio(gain), max(0.0, 1 - 1 / gain), hint) if gain else _NOTHING
+    return Mark(ratio(gain), max(0.0, 1 - 1 / gain), hint) if gain else Mark("", 0.0, "")
 
 
 def _transfers(line: LineCounts, heatmap: Heatmap, kinds: Sequence[str]) -> Mark:

@@ -17,7 +17,12 @@ from adokernels import _core
 from adokernels.kernels.emulated import LATEST_COMPUTE, emulated
 from adokernels.kernels.launch import array_of
 from adokernels.measuring.context import context
-from adokernels.measuring.experiments import GpuExperiments, footprint_of, scaled
+from adokernels.measuring.experiments import (
+    footprint_of,
+    on_half_the_gpu,
+    scaled,
+    with_half_occupancy,
+)
 from adokernels.measuring.functions import name_of, require_function
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Timing
@@ -255,14 +260,9 @@ def _with_fewer_resources(
     variant = problem.ladder[call.variant]
     if not isinstance(variant, BuiltInVariant):
         return
-    experiments = GpuExperiments(problem, "", None)
-    fewer: dict[str, Call | None] = {HALF_OCCUPANCY: None, HALF_GPU: None}
-    if extra := experiments.extra_shared(call, 0.5):
-        fewer[HALF_OCCUPANCY] = variant.prepare(problem, block, extra_shared_bytes=extra)
-    if made := experiments.on_fewer(variant, block):
-        fewer[HALF_GPU] = made[1]
-    for name, changed in fewer.items():
-        if changed:
+    problem.load(problem.values)
+    for name, make in ((HALF_OCCUPANCY, with_half_occupancy), (HALF_GPU, on_half_the_gpu)):
+        if changed := make(variant, call, block):
             trial = Trial(experiment=name, meaning=MEANINGS[name], rewritten=0, accesses=0)
             yield trial, GpuWork.of_call(changed)
 

@@ -84,48 +84,6 @@ class GppOperands(NamedTuple):
     vcoul: NDArray[np.float64]
     occ: NDArray[np.float64]
 
-    def branch_shares(self, samples: int = 1_000_000, **options: float) -> dict[str, float]:
-        """Estimate how often each branch is taken, from random (band, igp, ig, frequency).
-
-        Parameters
-        ----------
-        samples
-            Number of terms to draw.
-        **options
-            `gamma`, `sexcut` and `tol` of ``ado.gpp``.
-
-        Returns
-        -------
-        dict
-            Shares of all terms: ``"pole"``, ``"near"`` (the second branch) and ``"nothing"`` add
-            up to 1. ``"near, occupied"`` and ``"cut off, occupied"`` are the shares of the second
-            branch and of the cut-off that belong to occupied bands.
-
-        Raises
-        ------
-        ValueError
-            If the problem has no terms, or `samples` is less than 1.
-        """
-        if samples < 1 or not (self.wx.size and self.wtilde.size):
-            raise ValueError(f"samples and all lengths must be at least 1, got {samples} samples")
-        rng = np.random.default_rng(0)
-        band, f = (rng.integers(0, n, samples) for n in self.wx.shape)
-        row, column = (rng.integers(0, n, samples) for n in self.wtilde.shape)
-        with np.errstate(all="ignore"):
-            terms = GppTerms(np.float64, **options)
-            x, w, eps = self.wx[band, f], self.wtilde[row, column], self.i_eps[row, column]
-            _, ssx, branch = terms(x, w, eps)
-            occupied = self.occ[band] != 0
-            cut = (branch != NOTHING) & (ssx == 0) & (w != 0) & (eps != 0)
-            kinds = {
-                "pole": branch == POLE,
-                "near": branch == NEAR,
-                "nothing": branch == NOTHING,
-                "near, occupied": (branch == NEAR) & occupied,
-                "cut off, occupied": cut & occupied,
-            }
-        return {kind: float(np.mean(those)) for kind, those in kinds.items()}
-
 
 def gpp_operands(
     size: str | Sequence[int] = "small", seed: int | None = None, *, near: bool = True

@@ -1,4 +1,4 @@
-// Transpose, engine: few_rows, for matrices with few rows. Long parts of all rows are copied to
+// Transpose, engine: few_rows and few_columns, for thin matrices. Long parts of a are copied to
 // shared memory byte for byte, and elements are gathered from there.
 //
 //   a in global memory --8 bytes, asynchronously--> shared memory
@@ -8,6 +8,9 @@
 // offset within a vector in the tile as in a. For this purpose, the pitch of the tile is congruent
 // to the stride of a modulo the size of a vector. Asynchronous copies use no registers while they
 // are in flight.
+//
+// few_columns is a transpose with few rows in the other direction: rows of a are contiguous, and a
+// block stores a part of each row of out.
 #pragma once
 
 #include "common/async_copy.cuh"
@@ -16,7 +19,7 @@
 namespace ado::cuda {
 namespace {
 
-// ---- few_rows -----------------------------------------------------------------------------------
+// ---- few_rows, few_columns ----------------------------------------------------------------------
 constexpr int kStagedVector = 8;  // bytes per asynchronous copy
 
 // The part of a that a thread block stages: `rows` rows of `bytes` bytes, which are `pitch` bytes
@@ -55,14 +58,14 @@ __device__ void stage_vector(std::byte* to, const std::byte* from, const std::by
   }
 }
 
-// Stages `bytes` bytes of each row, from first_byte on. Teams of shape.lanes threads copy one row
-// each.
-__device__ Staged stage_rows(ConstBytes a, std::int64_t first_byte, int bytes, std::byte* shared,
+// Stages `bytes` bytes of each of `rows` rows, from (first_row, first_byte) on. Teams of shape.lanes
+// threads copy one row each.
+__device__ Staged stage_rows(ConstBytes a, std::int64_t first_row, int rows,
+                             std::int64_t first_byte, int bytes, std::byte* shared,
                              StagedShape shape) {
-  const int rows = static_cast<int>(a.rows);
   const int lanes = shape.lanes, teams = kThreads / lanes;
   const int lane = thread_in_block() % lanes, team = thread_in_block() / lanes;
-  const std::byte* corner = &a(0, first_byte);
+  const std::byte* corner = &a(first_row, first_byte);
   const int corner_offset = offset_within(corner, kStagedVector);
   const std::byte *begin = a.data, *end = &a(a.rows - 1, a.cols);
   const bool inside = corner - corner_offset >= begin &&
@@ -136,6 +139,7 @@ __device__ int first_element(int lane, int pitch) {
   return lane / (32 / kCount);
 }
 
+// ---- few_rows -----------------------------------------------------------------------------------
 // Few rows: a thread block reads a long part of each of the few rows of a, and writes whole rows of
 // out, which are contiguous in memory.
 //
@@ -151,7 +155,7 @@ __global__ void __launch_bounds__(kThreads)
   const int rows = static_cast<int>(a.rows);
   const std::int64_t first_byte = block_x() * shape.bytes;
   const int bytes = static_cast<int>(min(a.cols - first_byte, std::int64_t{shape.bytes}));
-  const Staged tile = stage_rows(a, first_byte, bytes, shared, shape);
+  const Staged tile = stage_rows(a, 0, rows, first_byte, bytes, shared, shape);
   commit_copies();
   wait_for_copies<0>();
   __syncthreads();
@@ -189,29 +193,85 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// ---- few_columns --------------------------------------------------------------------------------
+// Few columns: a thread block reads whole rows of a, which are contiguous in memory, and writes a
+// long part of each of the few rows of out. A warp writes a piece of one row at a time.
+template <int kSize>
+__global__ void __launch_bounds__(kThreads)
+    transpose_few_columns(ConstBytes a, Bytes out, StagedShape shape) {
+  using Unit = Element<kUnit<kSize>>;
+  constexpr int kCount = kUnit<kSize> / kSize, kWarps = kThreads / 32;
+  constexpr int kStep = 32 * kCount, kPiece = 4 * kStep;  // elements
+  extern __shared__ __align__(16) std::byte shared[];
+  const std::int64_t first = block_x() * shape.rows;
+  const int rows = static_cast<int>(min(a.rows - first, std::int64_t{shape.rows}));
+  const bool padded = shape.pitch > a.cols;  // else all rows are staged as a single one
+  const ConstBytes flat{a.data, 1, a.rows * a.cols, 0};
+  const Staged tile = padded ? stage_rows(a, first, rows, 0, shape.bytes, shared, shape)
+                             : stage_rows(flat, 0, 1, first * a.cols, rows * shape.bytes, shared,
+                                          shape);
+  commit_copies();
+  wait_for_copies<0>();
+  __syncthreads();
+
+  const int cols = static_cast<int>(out.rows), lane = thread_in_block() % 32;
+  const int start = first_element<kSize>(lane, shape.pitch);
+  // One element more, because the first unit of a row can start before it.
+  const int pieces = cols * ((rows + kCount - 1 + kPiece - 1) / kPiece);
+  for (int piece = thread_in_block() / 32; piece < pieces; piece += kWarps) {
+    const int col = piece % cols;
+    std::byte* to = &out(col, first * kSize);
+    const int early = offset_within(to, kUnit<kSize>) / kSize;
+    const std::byte* column = tile.origin + col * kSize;
+    const int begin = piece / cols * kPiece + lane * kCount - early;
+#pragma unroll
+    for (int step = 0; step < kPiece; step += kStep) {
+      const int row = begin + step;
+      if (row >= 0 && row + kCount <= rows) {
+        const std::byte* from[kCount];
+#pragma unroll
+        for (int i = 0; i < kCount; ++i)
+          from[i] = column + (row + (i + start) % kCount) * shape.pitch;
+        *reinterpret_cast<Unit*>(to + row * kSize) = gather<kSize>(from, 0, start);
+      } else {  // the first and the last unit may be incomplete
+        for (int i = max(row, 0); i < min(row + kCount, rows); ++i)
+          *reinterpret_cast<Element<kSize>*>(to + i * kSize) =
+              staged_element<kSize>(column + i * shape.pitch);
+      }
+    }
+  }
+}
+
 #endif
 
-// The period needs up to one thread per row.
+// Maximum number of rows of few_rows, whose period needs up to one thread per row, and of columns
+// of few_columns.
 constexpr std::int64_t kFew = kThreads;
 
 // Parts of rows have at least 256 bytes, because smaller parts would have many incomplete sectors.
 constexpr std::int64_t kPartBytes = 256;
 
-// H200 (2026): bytes per block, and blocks per multiprocessor.
-constexpr int kStagedBytes = 16 << 10, kStagedBlocks = 2;
+// Bytes of each of `count` long rows that a block processes: about `staged` bytes in total, but, if
+// possible, so few that each multiprocessor has `blocks` blocks.
+int part_of_rows(std::int64_t row_bytes, std::int64_t count, std::int64_t staged, int blocks,
+                 const Hardware& gpu) {
+  const std::int64_t parts = std::max(blocks * gpu.multiprocessors, 1);
+  const std::int64_t longest = row_bytes / parts / kPartBytes * kPartBytes;
+  const std::int64_t part = ceil_div(staged / count, kPartBytes) * kPartBytes;
+  return static_cast<int>(std::max(std::min(part, longest), kPartBytes));
+}
 
-// Rows are divided, if possible, into enough parts to give each multiprocessor several blocks.
+// H200 (2026): bytes per block, and blocks per multiprocessor.
+constexpr int kRowsStaged = 16 << 10, kRowsBlocks = 2;
+constexpr int kColumnsStaged = 12 << 10, kColumnsBlocks = 4;
+
 // The block processes one sector less than `part` bytes per row, because a row may start within a
 // vector. Neighbouring rows of the tile then do not share a vector. The pitch is congruent to the
 // stride of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements
 // of a column are in different banks.
 StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
   if (p.rows() == 0) return {.bytes = 1};
-  const int size = p.a.type.size;
-  const std::int64_t parts = std::max(kStagedBlocks * gpu.multiprocessors, 1);
-  const std::int64_t longest = p.cols() * size / parts / kPartBytes * kPartBytes;
-  const std::int64_t staged = ceil_div(kStagedBytes / p.rows(), kPartBytes) * kPartBytes;
-  const int part = static_cast<int>(std::max(std::min(staged, longest), kPartBytes));
+  const int part = part_of_rows(p.cols() * p.a.type.size, p.rows(), kRowsStaged, kRowsBlocks, gpu);
   StagedShape shape{.rows = static_cast<int>(p.rows()), .bytes = part - kSectorBytes, .lanes = 32};
   while (shape.lanes < kThreads && shape.lanes * kStagedVector < part) shape.lanes *= 2;
   shape.pitch = part + static_cast<int>(p.a.stride[0] & (kStagedVector - 1));
@@ -220,6 +280,22 @@ StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
     shape.bytes -= kSectorBytes;
     shape.pitch -= kSectorBytes;
   }
+  return shape;
+}
+
+// Rows of whole vectors are padded by one, because otherwise all rows of the tile would start in the
+// same few banks.
+StagedShape few_columns_shape(const Transpose& p, const Hardware& gpu) {
+  if (p.cols() == 0) return {.rows = 1};
+  const int size = p.a.type.size, bytes = static_cast<int>(std::min(p.cols(), kFew)) * size;
+  const bool pads = bytes % (2 * kStagedVector) == 0 && starts_at_vector(p.a.data, kStagedVector);
+  const int part = part_of_rows(p.rows() * size, p.cols(), kColumnsStaged, kColumnsBlocks, gpu);
+  StagedShape shape{.rows = part / size,
+                    .bytes = bytes,
+                    .pitch = bytes + pads * kStagedVector,
+                    .lanes = kThreads};
+  while (pads && shape.lanes > 1 && shape.lanes * kStagedVector > bytes) shape.lanes /= 2;
+  while (!shape.fits(gpu)) shape.rows -= kSectorBytes / size;
   return shape;
 }
 
@@ -245,6 +321,30 @@ constexpr Variant<Transpose> kFewRows = {
       with_size(p, [&](auto size) {
         launch(go, transpose_few_rows<size>, input_bytes(p), output_bytes(p),
                few_rows_shape(p, go.hardware));
+      });
+    })};
+
+constexpr Variant<Transpose> kFewColumns = {
+    .name = "few_columns",
+    .changes = {"If a has few columns, copies whole rows and stores long parts of all rows of out.",
+                Step::kCoalescing, Step::kInFlight},
+    .why_not = [](const Transpose& p) -> const char* {
+      if (const char* reason = Transpose::why_not_out_of_place(p)) return reason;
+      if (p.cols() > kFew) return "a has more than 256 columns";
+      return p.a.packed() ? nullptr : "rows of a are padded, so whole rows are not contiguous";
+    },
+    .blocks = {{kBlock}},
+    .grid =
+        [](const Transpose& p, Extent, const Hardware& gpu) {
+          return p.cols() == 0 ? Extent{}
+                               : grid_of(ceil_div(p.rows(), few_columns_shape(p, gpu).rows), 1);
+        },
+    .shared_bytes = [](const Transpose& p, Extent,
+                       const Hardware& gpu) { return few_columns_shape(p, gpu).shared_bytes(); },
+    .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+      with_size(p, [&](auto size) {
+        launch(go, transpose_few_columns<size>, input_bytes(p), output_bytes(p),
+               few_columns_shape(p, go.hardware));
       });
     })};
 

@@ -1,0 +1,64 @@
+"""Records the data of notebooks/08_matrix_product.ipynb on a GPU with readable counters.
+
+* fp32, fp16: the ladders of notebooks/kernels/matrix_product with counters, and the product of
+  torch, which calls cuBLAS, in the same rounds. TF32 is off.
+* fp16-cuda: the second ladder without the kernel in Triton.
+* what_if-NAME: the experiments on a CUDA C++ variant. The launches of a function are recorded on
+  the emulator, which would take hours for the kernel in Triton at this size.
+
+All records have the same problem. It needs the extra ``kernels``, torch, Triton, and 150 seconds on
+an H200.
+
+    python benchmarks/course/matrix_product.py FOLDER [--only NAME ...]
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from recording import Records, complete, run
+
+import adokernels as ado
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "notebooks/kernels/matrix_product"))
+import ladders
+
+LENGTHS = (4096, 4096, 4096)  # m, k, n
+
+
+def sweep(ladder: Any, operands: Any, seconds: float, *more: Any) -> ado.records.Sweep:
+    """The variants of a ladder and the product of torch."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    peers = {"torch.matmul": partial(torch.matmul, *(torch.from_numpy(o).cuda() for o in operands))}
+    found = ado.sweep(
+        ladder.with_variants(*more), *operands, device="cuda", peers=peers, seconds=seconds,
+        counters="light", progress=False,
+    )  # fmt: skip
+    return complete(found, [*(v.name for v in ladder), *peers])
+
+
+def with_triton(operands: Any) -> ado.records.Sweep:
+    """The ladder in FP16 and the kernel in Triton."""
+    from triton_dot import triton_dot
+
+    return complete(sweep(ladders.fp16, operands, 12, triton_dot), ["triton_dot"])
+
+
+def records() -> Records:
+    single, half = (ladders.matrices(*LENGTHS, dtype) for dtype in ("float32", "float16"))
+    yield "fp32", partial(sweep, ladders.fp32, single, 30)
+    yield "fp16", partial(with_triton, half)
+    yield "fp16-cuda", partial(sweep, ladders.fp16, half, 8)
+    for ladder, operands in ((ladders.fp32, single), (ladders.fp16, half)):
+        for variant in ladder:
+            experiments = partial(ado.what_if, variant, *operands, seconds=4, progress=False)
+            yield f"what_if-{variant.name}", experiments
+
+
+if __name__ == "__main__":
+    run(__doc__, records)

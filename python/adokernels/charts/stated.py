@@ -1,0 +1,108 @@
+"""Ceilings and points of a roofline that a user states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+from matplotlib.artist import Artist
+
+from adokernels import _core
+from adokernels.charts.canvas import Canvas, Point, entry, level_style
+from adokernels.charts.layers import Track
+from adokernels.measuring.sampling import require_finite
+from adokernels.records.machine import LEVELS, Ceiling, Machine
+from adokernels.text import quantity, require
+
+#: The name of a machine with ceilings that a user states.
+STATED = "stated ceilings"
+#: Precisions of compute ceilings that a user can state.
+_PRECISIONS = ("FP64", "FP32", "FP16", "INT8")
+
+
+def stated_machine(ceilings: Mapping[str, float]) -> Machine:
+    """A machine from ceilings by memory level, in B/s, and by precision, in FLOP/s."""
+    require(Mapping, "a mapping from levels and precisions to rates", ceilings=ceilings)
+    found = []
+    for name, rate in ceilings.items():
+        if name not in (*LEVELS, *_PRECISIONS):
+            hint = _core.suggest(str(name), [*LEVELS, *_PRECISIONS])
+            raise ValueError(f"ceilings have no level or precision {name!r}{hint}")
+        require(Real, "numbers", ceilings=rate)
+        require_finite(ceilings=rate)
+        kind: Any = "bandwidth" if name in LEVELS else "compute"
+        operation = {"bandwidth": "read", "compute": "fma"}[kind]
+        operation = "copy" if name == "DRAM" else operation
+        found.append(Ceiling(kind=kind, level=name, operation=operation, measured=float(rate)))
+    if "DRAM" not in ceilings or not any(c.kind == "compute" for c in found):
+        raise ValueError(
+            "ceilings must have DRAM and a precision, for example {'DRAM': 3.3e12, 'FP64': 34e12}, "
+            f"got {', '.join(ceilings) or 'none'}"
+        )
+    return Machine(device="cuda", name=STATED, threads=0, ceilings=tuple(found))
+
+
+class StatedPoint(NamedTuple):
+    """The performance of a code in FLOPs per second, and its FLOPs per byte of DRAM."""
+
+    label: str
+    rate: float
+    intensity: float
+
+    @property
+    def place(self) -> Point:
+        """The position in a roofline."""
+        return self.intensity, self.rate
+
+    @classmethod
+    def of(cls, point: Any) -> StatedPoint:
+        """Check a label with two numbers."""
+        require(tuple, "tuples of a label, FLOP/s and FLOP/B", points=point)
+        if len(point) != 3:
+            raise ValueError(f"points must be (label, FLOP/s, FLOP/B), got {point!r}")
+        label, rate, intensity = point
+        require(str, "labels", points=label)
+        require_finite(**{"FLOP/s": rate, "FLOP/B": intensity})
+        if not min(rate, intensity) > 0:
+            raise ValueError(f"points must have positive FLOP/s and FLOP/B, got {point!r}")
+        return cls(label, float(rate), float(intensity))
+
+
+class StatedPoints:
+    """The points that a user states, and the name of the machine whose ceilings limit them."""
+
+    def __init__(self, points: Iterable[tuple[str, float, float]], machine: str) -> None:
+        require(Iterable, "tuples of a label, FLOP/s and FLOP/B", points=points)
+        self.points, self._machine = [*map(StatedPoint.of, points)], machine
+
+    @property
+    def words(self) -> str:
+        """Whose points they are, for the title of the chart."""
+        return f"stated points of {self._machine}" if self.points else ""
+
+    def draw(self, canvas: Canvas) -> None:
+        """Draw the points."""
+        for point in self.points:
+            hollow: dict[str, Any] = {"mfc": canvas.paper, "mec": level_style("DRAM")[0]}
+            canvas.mark(*point.place, marker="D", ms=6.0, mew=1.2, **hollow)
+
+    def label(self, canvas: Canvas) -> None:
+        """Label the points."""
+        for point in self.points:
+            words = f"{point.label}, {quantity(point.rate, 'FLOP/s')}"
+            canvas.callout(words, point.place, (8, 14, 22, 32, 45))
+
+    @property
+    def finding(self) -> str:
+        """The first and the last point, as the title of a chart that has no other points."""
+        ends = dict.fromkeys((self.points[0], self.points[-1]) if self.points else ())
+        words = (f"{point.label}: {quantity(point.rate, 'FLOP/s')}" for point in ends)
+        return "; ".join(words) or "Ceilings"
+
+    def key(self, canvas: Canvas, tracks: Sequence[Track]) -> list[Artist]:
+        """Make the legend entry; the colour shows the memory level if there are no other points."""
+        words = f"stated, {self._machine}" if tracks else "DRAM bytes, stated"
+        colour = canvas.ink if tracks else level_style("DRAM")[0]
+        style = {"mfc": canvas.paper, "mec": colour, "marker": "D"}
+        return [entry(words, **style)] if self.points else []
