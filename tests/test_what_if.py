@@ -761,7 +761,7 @@ def test_the_largest_gain_and_the_promise():
     ],
 )
 def test_the_headroom_in_the_guide(name, kind, added):
-    record = ado.load(RECORDS / f"{name}.json.xz")
+    record = ado.load(RECORDS / f"{name}_doses.json.xz")
     assert record.headroom(kind) == pytest.approx(added, abs=0.005)
 
 

@@ -249,7 +249,8 @@ class LimiterScore:
 def limiters(sweeps: Iterable[Sweep], records: Iterable[WhatIf]) -> LimiterScore:
     """Compare the limiters of variants that have counters and experiments.
 
-    The experiments of several records of a variant count together, the last record first.
+    The experiments of several records of a variant count together. The last record of an experiment
+    counts.
     """
     tried = dict[tuple[str, str, str], WhatIf]()
     for record in records:

@@ -12,9 +12,9 @@
 namespace ado::cuda {
 namespace {
 
-// Kernels must opt in to more than 48 KiB of dynamic shared memory.
+// Kernels must opt in to more than 48 KiB of shared memory, of which at most half is static.
 void allow_shared(const void* kernel, std::size_t bytes) {
-  constexpr std::size_t kWithoutOptIn = 48 << 10;
+  constexpr std::size_t kWithoutOptIn = 24 << 10;
   if (bytes > kWithoutOptIn)
     ADO_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(bytes)));
