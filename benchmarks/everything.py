@@ -69,6 +69,7 @@ MINUTES = {"ladder average_matvec": 4, "ladder gpp": 4, "ladder max_plus": 2, "s
 MINUTES |= {"shapes": 2, "cpu shapes": 2, "break even gpp": 2, "course average_matvec": 3}
 MINUTES |= {"course access_patterns": 3, "course gpp": 2, "own kernels": 2, "emulator": 3}
 MINUTES |= {"verdicts load": 7, "verdicts aa": 2, "tests alone": 1, "tests": 4, "counters": 3}
+MINUTES["matrix product"] = 3
 
 
 class Stage(NamedTuple):
@@ -123,6 +124,8 @@ def stages() -> Iterator[Stage]:
         command += f" --only {only}" * bool(only)
         yield Stage(f"course {group or file} {only.partition(' ')[0]}".strip(), pages, command)
     yield Stage("own kernels", "07", f"benchmarks/course/own_kernels.py {data}/own_kernels")
+    script = "benchmarks/course/matrix_product.py"
+    yield Stage("matrix product", "08", f"{script} {data}/matrix_product")
     for isa in ("avx512", "avx2"):
         command = f"benchmarks/shapes.py --isa {isa} --seed 20261122 --json {results}"
         yield Stage(f"cpu shapes {isa}", "shapes.md", command)

@@ -64,14 +64,11 @@ def test_lists():
     assert ado.gather([10, 20, 30], [2, 0, -7, 9]).tolist() == [30, 10, 10, 30]
 
 
-@pytest.mark.parametrize(("dtype", "index_type"), [("f4", "i8"), ("i4", "i4"), ("i8", "i8")])
+@pytest.mark.parametrize(("dtype", "index_type"), [("f4", "i8"), ("i4", "<i4"), ("i8", "<i8")])
 def test_types_of_a_problem_with_one_type(dtype, index_type):
     """The index has the type of the problem, or int64 if the routine rejects that type."""
     types = ado.gather.operand_types({"N": 3, "M": 4}, dtype=dtype)
-    assert types == [("x", (3,), f"<{dtype}"), ("index", (4,), f"<{index_type}")] or types == [
-        ("x", (3,), f"<{dtype}"),
-        ("index", (4,), index_type),
-    ]
+    assert types == [("x", (3,), f"<{dtype}"), ("index", (4,), index_type)]
 
 
 def test_bytes():

@@ -11,8 +11,10 @@ from adokernels.measuring import heatmap as measured
 from adokernels.measuring.hotspots import Sources
 from adokernels.records.heatmap import ACCESSES, Accesses
 from adokernels.records.sass import KernelSass
+from adokernels.records.what_if import Trial, WhatIf
 from adokernels.tables import tables_of
 from adokernels.tables.rendering import to_html
+from adokernels.text import ratio
 
 CODE = """\
 __global__ void copy(const float* a, float* out) {
@@ -123,6 +125,23 @@ def test_the_source_page_of_each_launch_is_read():
     assert second[1].counts["L2 Theoretical Sectors Global"] == 0
     assert measured.source_page("==ERROR== nothing") == []
     assert len(measured.source_page(page(ROWS, ROWS, ROWS[1:]))) == 2  # a launch printed twice
+
+
+def test_gains_of_lines_are_a_column():
+    found = of_hardware()
+    place = f"{Path(found.lines[1].path).name}:3"
+    trial = Trial(experiment="no stores", meaning="", rewritten=1, accesses=1, place=place,
+                  seconds=1.0, off_seconds=1.5)  # fmt: skip
+    about = labels("GPU", "SASS") | {"kernels": ("copy",), "trials": (trial,)}
+    del about["code"]
+    shown = found.with_gains(WhatIf(**about, lines=(trial,))).to_markdown()
+    assert "gain if ideal" in shown
+    assert shown.count(ratio(1.5)) == 1
+    assert "gain if ideal" not in found.to_markdown()
+    with pytest.raises(ValueError, match=r"of lines of r\[copy\] \(per_line=True\), got 0 gains"):
+        found.with_gains(WhatIf(**about))
+    with pytest.raises(ValueError, match=r"got 1 gains of lines of r\[other\]"):
+        found.with_gains(WhatIf(**about | {"variant": "other"}, lines=(trial,)))
 
 
 def test_counts_of_the_hardware_belong_to_lines():

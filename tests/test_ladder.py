@@ -111,6 +111,10 @@ def returns_a_promise(a, x, y):
     return threading.Thread(target=lambda: a * x + y)
 
 
+def returns_a_mask(a, x, y):
+    return np.ma.masked_array(a * x + y, np.ones(x.shape))
+
+
 def fails(a, x, y):
     return 1 // 0
 
@@ -144,6 +148,7 @@ def leaves_a_hole(a, x, y, out):
         (returns_an_operand, "wrong result: it changes the operand y"),
         (changes_an_operand, "wrong result: it changes the operand x"),
         (returns_a_promise, "wrong result: it returns a Thread, not an array"),
+        (returns_a_mask, "wrong result: it returns a MaskedArray, not an array"),
         (fails, "it fails with ZeroDivisionError"),
         (
             writes_too_far,
@@ -157,8 +162,9 @@ def leaves_a_hole(a, x, y, out):
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_a_wrong_variant_is_detected(function, reason, operands):
-    result = ado.check(function, saxpy(), *operands, timed=False)
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_wrong_variant_is_detected(function, reason, isolated, operands):
+    result = ado.check(function, saxpy(), *operands, timed=False, isolated=isolated)
     assert not result.correct
     assert re.search(reason, result.reason), result.reason
 

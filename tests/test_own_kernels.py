@@ -1,6 +1,8 @@
-"""Own kernels: results that start at 0, several kernels, and the ladders of notebook 07."""
+"""Own kernels: results that start at 0, several kernels, and the ladders of notebooks 07 and 08."""
 
+import dataclasses
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from scripts import load_script
 import adokernels as ado
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.model.cuda_variant import CudaVariant
+from adokernels.process import ALL_CHECKS
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "notebooks" / "data" / "own_kernels"
@@ -52,6 +55,67 @@ def test_the_stored_ladders_are_those_of_the_notebook(record):
 
 def test_the_stored_check_names_the_planted_bug():
     assert not ado.load(DATA / f"softmax-{definitions()['bug'].name}.json.xz")
+
+
+# --- Matrix products ------------------------------------------------------------------------------
+
+
+def products():
+    """The ladders of notebook 08, in FP32 and in FP16."""
+    folder = "notebooks/kernels/matrix_product"
+    ladders = load_script(f"{folder}/ladders.py")
+    more = []
+    if find_spec("triton"):
+        more.append(load_script(f"{folder}/triton_dot.py").triton_dot)
+    return {"fp32": ladders.fp32, "fp16": ladders.fp16.with_variants(*more)}
+
+
+PRODUCTS = products()
+each_product = pytest.mark.parametrize(
+    ("ladder", "name"), [(name, v.name) for name, ladder in PRODUCTS.items() for v in ladder]
+)
+
+
+def checked(ladder, variant, device):
+    """The check of a product with all checks of the emulator."""
+    a, b = load_script("notebooks/kernels/matrix_product/ladders.py").matrices(
+        160, 96, 144, ladder.task.result_dtype.name
+    )
+    before, ado.settings.emulator_checks = ado.settings.emulator_checks, ALL_CHECKS
+    how = {"device": device, "timed": False, "isolated": False, "progress": False}
+    try:
+        return ado.check(variant, ladder, a, b, **how)
+    finally:
+        ado.settings.emulator_checks = before
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
+@pytest.mark.parametrize("device", [pytest.param("cuda", marks=pytest.mark.gpu), "emulator"])
+@each_product
+def test_products_are_right_at_every_size(ladder, name, device):
+    result = checked(PRODUCTS[ladder], PRODUCTS[ladder][name], device)
+    assert result, result.reason
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
+@each_product
+def test_a_missing_barrier_of_a_product_is_detected(ladder, name):
+    variant = PRODUCTS[ladder][name]
+    barrier = "    __syncthreads();\n  }\n"
+    if isinstance(variant, CudaVariant) and barrier in variant.text:
+        changed = {"name": "mine", "owner": None, "text": variant.text.replace(barrier, "  }\n")}
+        result = checked(PRODUCTS[ladder], dataclasses.replace(variant, **changed), "emulator")
+        assert "race" in result.reason
+    else:
+        assert name in ("naive", "coalesced", "triton_dot")
+
+
+@pytest.mark.parametrize("ladder", PRODUCTS)
+def test_the_stored_products_are_those_of_the_notebook(ladder):
+    sweep = ado.load(ROOT / "notebooks" / "data" / "matrix_product" / f"{ladder}.json.xz")
+    assert [m.variant for m in sweep.variants] == [v.name for v in PRODUCTS[ladder]]
+    for m in sweep.variants:
+        assert m.changes == PRODUCTS[ladder][m.variant].changes
 
 
 # --- Results that start at 0, and several kernels -------------------------------------------------

@@ -15,11 +15,13 @@ from conftest import NO_CUDA
 from scripts import load_script
 
 import adokernels as ado
+from adobook.score import limiters
 from adokernels import _core, cli, toolkit
 from adokernels.diagnosis import diagnosis
+from adokernels.diagnosis.gpu_rules import by_trials
 from adokernels.kernels.launch import Launch
 from adokernels.ptx import cut
-from adokernels.records.limiter import Kind, Limiter
+from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
 from adokernels.records.what_if import Trial, WhatIf
 from adokernels.text import ratio
 from adokernels.whatif import emulation, experiments, rewriting, timing
@@ -28,6 +30,7 @@ from adokernels.whatif.rewriting import Code
 
 module = importlib.import_module("adokernels.whatif.what_if")
 DATA = Path(__file__).parent / "data" / "emulator"
+RECORDS = Path(__file__).parent.parent / "notebooks" / "data" / "what_if"
 pytestmark = pytest.mark.skipif(_core.why_no_emulator() != "", reason=_core.why_no_emulator())
 ON = {"device": "emulator"}
 NO_PTXAS = pytest.mark.skipif(
@@ -561,7 +564,7 @@ def test_doses_of_built_in_variants(variant):
     ("change", "reason"),
     [
         (lambda w, s: [*rewriting.dosed(w, s), f"mov.f32 {s.statement.results}, 0f00000000;"],
-         "with the switch off, the result differs"),
+         "with more instructions, the result differs"),
         (lambda w, s: [*rewriting.dosed(w, s), "bar.sync 0;"], "it also changes "),
         (lambda _, s: [s.statement.text], "it also changes "),
     ],
@@ -721,15 +724,12 @@ def timed_record(*trials, variant="naive", **changes):
 
 
 def test_headroom_is_interpolated_and_no_gain():
-    def dose(number, growth, kind="FP64", **changes):
-        times = {"seconds": 1e-3 * (1 + growth), "off_seconds": 1e-3, "dose": number}
-        return replace(timed_trial("", 1, count=f"{kind} instructions", **changes), **times)
-
-    record = timed_record(dose(1, 0.02), dose(2, 0.12), dose(2, 0.04, "integer"))
+    record = timed_record(dose("FP64", 1, 0.02), dose("FP64", 2, 0.12), dose("integer", 2, 0.04))
     assert record.headroom("FP64") == pytest.approx(1.3)
     assert record.headroom("integer") == np.inf
     assert record.headroom("FP32") is None
-    assert timed_record(dose(2, 0.12, code=("x",))).headroom("FP64") is None
+    weak = replace(dose("FP64", 2, 0.12), code=("x",))
+    assert timed_record(weak).headroom("FP64") is None
     assert record.largest is None
     shown = record.to_markdown()
     assert "5 % more time: 1.30 added FP64 instructions per instruction" in shown
@@ -748,6 +748,32 @@ def test_the_largest_gain_and_the_promise():
     assert "no stores: 80 % of the time" in shown
     assert "200 µs" in shown
     assert "No experiment makes the kernel clearly faster." in timed_record(unclear).to_markdown()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "added"),
+    [
+        ("instruction_parallelism_more_warps", "FP32", 0.10),
+        ("instruction_parallelism_one_chain", "FP32", np.inf),
+        ("gaussian_blur_shared", "integer", 0.18),
+        ("gaussian_blur_naive_doses", "integer", np.inf),
+        ("gpp_tiled", "FP64", 0.28),
+    ],
+)
+def test_the_headroom_in_the_guide(name, kind, added):
+    record = ado.load(RECORDS / f"{name}.json.xz")
+    assert record.headroom(kind) == pytest.approx(added, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["transpose_wide", "transpose_coarsened", "numba_transpose_padded", "triton_transpose_64"],
+)
+def test_control_near_the_roof_no_experiment_promises_a_gain(name):
+    record = ado.load(RECORDS / f"{name}.json.xz")
+    assert record.largest.experiment in ("loads hit L1", "no stores")
+    assert record.largest.gain > 1.05
+    assert record.promise is None or record.promise.gain < 1.05
 
 
 def without_counters(sweep):
@@ -773,6 +799,74 @@ def test_a_diagnosis_without_counters_uses_experiments():
         ado.diagnose(sweep, what_if=[timed_record(variant="other")])
     with pytest.raises(TypeError, match="records of ado"):
         ado.diagnose(sweep, what_if=[5])
+
+
+def dose(kind, number, growth, added=0.5):
+    """A trial with `number` instructions more per instruction."""
+    times = {"seconds": 1 + growth, "off_seconds": 1.0, "dose": number, "added": number * added}
+    return replace(timed_trial(f"{number} {kind}", 1, count=f"{kind} instructions"), **times)
+
+
+FULL_GRID, ONE_BLOCK = (4096, 1, 1), (1, 1, 1)
+NO_GAIN = timed_trial("loads hit L1", 1.01)
+SLOWER = timed_trial("half the resident blocks", 0.8, "slower")
+HALVED = timed_trial("half the multiprocessors", 0.52, "slower")
+OUTSIDE = timed_trial("half the multiprocessors", 0.9, "slower")
+COSTLY = dose("FP64", 1, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("trials", "grid", "limiter"),
+    [
+        ([timed_trial("loads hit L1", 2)], ONE_BLOCK, "too little work"),
+        ([timed_trial("loads hit L1", 2)], FULL_GRID, "memory"),
+        ([timed_trial("loads hit L1", 3, code=("x",), intrusion=1.1)], FULL_GRID, "memory"),
+        ([timed_trial("loads hit L1", 1.3, intrusion=1.3)], FULL_GRID, "unknown"),
+        ([timed_trial("no bank conflicts", 1.5), SLOWER], FULL_GRID, "shared memory"),
+        ([NO_GAIN, COSTLY, dose("integer", 2, 0.1)], FULL_GRID, "compute (FP64 instructions)"),
+        ([NO_GAIN, COSTLY, dose("integer", 2, 1.5)], FULL_GRID, "compute (instruction issue)"),
+        ([NO_GAIN, dose("integer", 2, 0.9)], FULL_GRID, "compute (instruction issue)"),
+        ([timed_trial("loads hit L1", 2), COSTLY], FULL_GRID, "unknown"),
+        ([NO_GAIN, dose("FP64", 2, 0.4)], (200, 1, 1), "too little work"),
+        ([NO_GAIN, dose("FP64", 2, 0.4), SLOWER], FULL_GRID, "latency"),
+        ([timed_trial("no barriers", 1.3)], FULL_GRID, "latency"),
+        ([timed_trial("no barriers", 1.1)], FULL_GRID, "unknown"),
+        ([NO_GAIN, COSTLY, OUTSIDE], FULL_GRID, "memory"),
+        ([NO_GAIN, dose("FP64", 1, 0.1), dose("integer", 2, 1.5)], FULL_GRID, "unknown"),
+        ([NO_GAIN, dose("FP64", 2, 0.1), HALVED], FULL_GRID, "L1"),
+        ([NO_GAIN, dose("FP64", 2, 0.4), HALVED], FULL_GRID, "unknown"),
+        ([NO_GAIN], FULL_GRID, "unknown"),
+    ],
+)
+def test_the_rules_of_limiters(trials, grid, limiter):
+    m = make_transpose(counters=True)["naive"]
+    kernel = replace(next(iter(m.profile)).kernel, grid=grid, block=(128, 1, 1), resident_warps=32)
+    context = {**m.context, "cuda": {"multiprocessors": 132}}
+    m = replace(m, kernels=(kernel,), context=context, profile=None)
+    found = by_trials(m, timed_record(*trials))
+    assert found.name == limiter
+    assert bool(found.unknown) == (limiter == "unknown" and found.tried)
+
+
+def test_limiters_of_experiments_are_scored():
+    counted = make_transpose(counters=True)
+    problem = str(counted.variants[0].problem)
+    records = [
+        timed_record(timed_trial("no bank conflicts", 1.5), problem=problem, variant="naive"),
+        timed_record(timed_trial("loads hit L1", 2), problem=problem, variant="naive"),
+        timed_record(NO_GAIN, problem=problem, variant="tiled"),
+    ]
+    score = limiters([counted], records)
+    assert [row.variant for row in score.known] == ["transpose[naive]"]
+    assert score.rows[0].tried.kind == "memory"  # the largest gain of both records
+    memory = replace(score.rows[0], counted=Limiter(kind=Kind.DRAM))
+    stall = Evidence("stall long scoreboard: 50 %", 0.5, None, Provenance.COUNTED)
+    latency = replace(memory, counted=Limiter(kind=Kind.LATENCY, evidence=(stall,)))
+    barrier = replace(stall, statement="stall barrier: 50 %")
+    other = replace(memory, counted=Limiter(kind=Kind.LATENCY, evidence=(barrier,)))
+    compute = replace(memory, counted=Limiter(kind=Kind.COMPUTE))
+    assert [row.agrees for row in (memory, latency, other, compute)] == [True, True, False, False]
+    assert "1 of 2, 50 %" in repr(score)
 
 
 @pytest.mark.parametrize(
@@ -858,6 +952,10 @@ def test_times_of_a_built_in_variant(on_gpu, rng):
     gains = [trial.gain for trial in record]
     assert gains == sorted(gains, reverse=True)
     assert {line.experiment for line in record.lines} <= {record.largest.experiment}
+    added = [trial for trial in record if trial.dose]
+    assert [trial.dose for trial in added] == [1, 2]
+    assert {(trial.reason, trial.gain, trial.intrusion) for trial in added} == {("", 0, 1)}
+    assert {trial.off_seconds for trial in added} == {record.seconds}
     assert "gain" in record.to_markdown()
     assert np.array_equal(ado.transpose(a, variant="naive", device="cuda"), a.T)
 

@@ -1,13 +1,12 @@
 """Records the data of notebooks/08_matrix_product.ipynb on a GPU with readable counters.
 
+* what_if-NAME: the experiments on a CUDA C++ variant, with matrices of half the size. The launches
+  of a function are recorded on the emulator, which would take hours for the kernel in Triton.
+* square: the variant of this name, with changes that remove its conflicts and bound its registers.
 * fp32, fp16: the ladders of notebooks/kernels/matrix_product with counters, and the product of
   torch, which calls cuBLAS, in the same rounds. TF32 is off.
-* fp16-cuda: the second ladder without the kernel in Triton.
-* what_if-NAME: the experiments on a CUDA C++ variant. The launches of a function are recorded on
-  the emulator, which would take hours for the kernel in Triton at this size.
 
-All records have the same problem. It needs the extra ``kernels``, torch, Triton, and 150 seconds on
-an H200.
+It needs the extra ``kernels``, torch, Triton, and four minutes on an H200.
 
     python benchmarks/course/matrix_product.py FOLDER [--only NAME ...]
 """
@@ -26,7 +25,8 @@ import adokernels as ado
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "notebooks/kernels/matrix_product"))
 import ladders
 
-LENGTHS = (4096, 4096, 4096)  # m, k, n
+SIZE = 4096
+TRIED = ("naive", "coalesced", "square", "tensor_cores", "vectorised", "tiled", "tensor_pipelined")
 
 
 def sweep(ladder: Any, operands: Any, seconds: float, *more: Any) -> ado.records.Sweep:
@@ -42,6 +42,28 @@ def sweep(ladder: Any, operands: Any, seconds: float, *more: Any) -> ado.records
     return complete(found, [*(v.name for v in ladder), *peers])
 
 
+def squares(operands: Any) -> ado.records.Sweep:
+    """The variant square without conflicts, with two blocks per multiprocessor, and with both."""
+    square = ladders.fp32["square"]
+    permuted = (
+        ("first_col + s", "first_col / 8 + 16 * s"),
+        ("first_row + r", "first_row / 8 + 16 * r"),
+    )
+    bounded = (("__launch_bounds__(kThreads)", "__launch_bounds__(kThreads, 2)"),)
+    changes = {"permuted": permuted, "bounded": bounded, "permuted_bounded": permuted + bounded}
+    more = []
+    for name, replaced in changes.items():
+        text = square.text
+        for old, new in replaced:
+            text = text.replace(old, new)
+        settings = {"kernel": "matrix_product", "block": 256, "grid": square.grid}
+        more.append(ado.cuda_variant(name, source=text, **settings))
+    return ado.sweep(
+        ladders.fp32, *operands, device="cuda", variants=["square", *changes], extra=more,
+        seconds=8, counters="light", progress=False,
+    )  # fmt: skip
+
+
 def with_triton(operands: Any) -> ado.records.Sweep:
     """The ladder in FP16 and the kernel in Triton."""
     from triton_dot import triton_dot
@@ -50,14 +72,17 @@ def with_triton(operands: Any) -> ado.records.Sweep:
 
 
 def records() -> Records:
-    single, half = (ladders.matrices(*LENGTHS, dtype) for dtype in ("float32", "float16"))
+    lads = (ladders.fp32, "float32"), (ladders.fp16, "float16")
+    found = {v.name: (v, dtype) for ladder, dtype in lads for v in ladder}
+    for name in TRIED:
+        variant, dtype = found[name]
+        operands = ladders.matrices(*[SIZE // 2] * 3, dtype)
+        options = {"seconds": 2, "progress": False}
+        yield f"what_if-{name}", partial(ado.what_if, variant, *operands, **options)
+    single, half = (ladders.matrices(*[SIZE] * 3, dtype) for _, dtype in lads)
+    yield "square", partial(squares, single)
     yield "fp32", partial(sweep, ladders.fp32, single, 30)
     yield "fp16", partial(with_triton, half)
-    yield "fp16-cuda", partial(sweep, ladders.fp16, half, 8)
-    for ladder, operands in ((ladders.fp32, single), (ladders.fp16, half)):
-        for variant in ladder:
-            experiments = partial(ado.what_if, variant, *operands, seconds=4, progress=False)
-            yield f"what_if-{variant.name}", experiments
 
 
 if __name__ == "__main__":

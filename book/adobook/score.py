@@ -1,14 +1,27 @@
-"""The accuracy of the diagnoses of whole ladders, including the incorrect ones."""
+"""The accuracy of the diagnoses of whole ladders, including the incorrect ones.
+
+``python -m adobook.score FOLDER...`` scores the stored sweeps of folders: which steps the diagnosis
+names, whether their bounds hold, and whether the limiters that experiments show agree with the
+limiters that counters show.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sized
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import adokernels as ado
+from adobook.text import write_table
 from adokernels.diagnosis.diagnosis import CONFIRMED
-from adokernels.records.limiter import Step
+from adokernels.diagnosis.gpu_rules import by_trials
+from adokernels.diagnosis.limiter import limiter
+from adokernels.records.limiter import Kind, Limiter, Step
+from adokernels.records.sweep import Sweep
+from adokernels.records.what_if import WhatIf
 from adokernels.tables.diagnoses import verdict_on
 from adokernels.text import StrEnum, percent, ratio
 
@@ -135,7 +148,7 @@ class Score:
         ]
 
 
-def score(sweeps: Iterable[ado.records.Sweep]) -> Score:
+def score(sweeps: Iterable[Sweep]) -> Score:
     """Compare the diagnoses of ladders with the changes and gains of the next variants.
 
     Parameters
@@ -147,7 +160,7 @@ def score(sweeps: Iterable[ado.records.Sweep]) -> Score:
     return Score(rows=tuple(row for sweep in sweeps for row in _rows(sweep)))
 
 
-def _rows(sweep: ado.records.Sweep) -> Iterator[Row]:
+def _rows(sweep: Sweep) -> Iterator[Row]:
     ladder = ", ".join([sweep.routine, *dict.fromkeys(str(m.problem) for m in sweep)])
     for finding in ado.diagnose(sweep):
         outcome, advice = finding.outcome, finding.advice
@@ -168,7 +181,95 @@ def _rows(sweep: ado.records.Sweep) -> Iterator[Row]:
         )
 
 
-def _of(some: list[Row], everything: int) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Limited:
+    """The limiter of a variant by counters and by experiments."""
+
+    variant: str
+    counted: Limiter
+    tried: Limiter
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both are the same, or the experiments name memory and the counters a level of it.
+
+        Memory and shared memory also agree with latency whose largest stall is a wait for them.
+        """
+        kind, tried = self.counted.kind, self.tried.kind
+        stalls = (str(e) for e in self.counted.evidence)
+        largest = next((text for text in stalls if text.startswith("stall ")), "")
+        if kind is Kind.LATENCY and largest.startswith(_WAITS.get(tried, "none")):
+            return True
+        return kind is tried or (tried is Kind.MEMORY and kind in _LEVELS)
+
+
+_LEVELS = (Kind.L1, Kind.SHARED, Kind.L2, Kind.DRAM)
+#: The stalls of warps that wait for memory.
+_WAITS = {
+    Kind.MEMORY: ("stall long scoreboard", "stall lg throttle", "stall membar", "stall drain"),
+    Kind.SHARED: ("stall short scoreboard", "stall mio throttle"),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class LimiterScore:
+    """Limiters by experiments beside limiters by counters."""
+
+    rows: tuple[Limited, ...]
+
+    @property
+    def known(self) -> list[Limited]:
+        """Variants with a limiter by experiments."""
+        return [row for row in self.rows if row.tried.kind is not Kind.UNKNOWN]
+
+    def __repr__(self) -> str:
+        agreed = [row for row in self.known if row.agrees]
+        kinds = list(dict.fromkeys(row.tried.kind for row in self.rows))
+        pairs = Counter((row.counted.kind, row.tried.kind) for row in self.rows)
+        matrix = [
+            [str(counted), *(str(pairs[counted, tried] or "") for tried in kinds)]
+            for counted in dict.fromkeys(row.counted.kind for row in self.rows)
+        ]
+        others = [
+            [row.variant, row.counted.name, row.tried.name] for row in self.known if not row.agrees
+        ]
+        summary = [
+            ("variants", str(len(self.rows))),
+            ("with a limiter by experiments", _of(self.known, len(self.rows))),
+            ("  that agrees with the counters", _of(agreed, len(self.known))),
+        ]
+        parts = [
+            write_table(("quantity", "value"), summary),
+            write_table(("by counters", *map(str, kinds)), matrix),
+            write_table(("variant", "by counters", "by experiments"), others),
+        ]
+        return "\n\n".join(map(str, parts))
+
+
+def limiters(sweeps: Iterable[Sweep], records: Iterable[WhatIf]) -> LimiterScore:
+    """Compare the limiters of variants that have counters and experiments.
+
+    The experiments of several records of a variant count together, the last record first.
+    """
+    tried = dict[tuple[str, str, str], WhatIf]()
+    for record in records:
+        call = record.routine, record.variant, record.problem
+        trials = {t.experiment: t for t in (*tried.get(call, ()), *record) if not t.reason}
+        tried[call] = replace(record, trials=tuple(trials.values()))
+    rows = [
+        Limited(
+            variant=f"{m.routine}[{m.variant}]",
+            counted=limiter(m, sweep.machine),
+            tried=by_trials(m, tried[m.routine, m.variant, str(m.problem)]),
+        )
+        for sweep in sweeps
+        for m in sweep.variants
+        if m.profile and (m.routine, m.variant, str(m.problem)) in tried
+    ]
+    return LimiterScore(tuple(rows))
+
+
+def _of(some: Sized, everything: int) -> str:
     return f"{len(some)} of {everything}, {percent(len(some) / max(everything, 1))}"
 
 
@@ -176,3 +277,17 @@ def _looseness(rows: Iterable[Row]) -> str:
     """The median of the ratio of bound to realised gain, which counts as at least 1."""
     quotients = [row.bound / max(row.realised, 1.0) for row in rows if row.bound is not None]
     return ratio(statistics.median(quotients)) if quotients else ""
+
+
+def main() -> None:
+    """Print the scores of the records of folders."""
+    paths = [path for folder in sys.argv[1:] for path in sorted(Path(folder).glob("*.json*"))]
+    records = [ado.load(path) for path in paths]
+    sweeps = [record for record in records if isinstance(record, Sweep)]
+    print(*(f"{name}: {value}" for name, value in score(sweeps).summary()), sep="\n")
+    if tried := [record for record in records if isinstance(record, WhatIf)]:
+        print(f"\n{limiters(sweeps, tried)}")
+
+
+if __name__ == "__main__":
+    main()

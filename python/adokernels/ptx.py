@@ -114,6 +114,11 @@ class Statement:
         """The text with the registers that it reads, without its predicate."""
         return " , ".join(self.operands[1:] if self.results else self.operands)
 
+    @property
+    def ends(self) -> bool:
+        """Whether all threads that execute it end."""
+        return self.base in ("ret", "exit") and not self.guard
+
     @cached_property
     def address(self) -> str:
         """The address of an access, without brackets: the source of a copy to shared memory."""

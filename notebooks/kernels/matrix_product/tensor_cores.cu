@@ -7,6 +7,7 @@ namespace wmma = nvcuda::wmma;
 constexpr int kSize = 128, kDepth = 32, kThreads = 256, kEdge = 16;
 constexpr int kPad = 8;                // elements, against bank conflicts
 constexpr int kDown = 2, kAcross = 4;  // squares of 16 x 16 results per warp
+constexpr int kWarpsAcross = kSize / (kAcross * kEdge);
 
 template <class Use>
 using Square = wmma::fragment<Use, kEdge, kEdge, kEdge, __half, wmma::row_major>;
@@ -29,7 +30,8 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ alignas(32) __half tile_a[kSize][kDepth + kPad], tile_b[kDepth][kSize + kPad];
   __shared__ alignas(32) float results[kThreads / 32][kEdge][kEdge];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int first_row = warp / 2 * kDown * kEdge, first_col = warp % 2 * kAcross * kEdge;
+  const int first_row = warp / kWarpsAcross * kDown * kEdge;
+  const int first_col = warp % kWarpsAcross * kAcross * kEdge;
   const long long top = blockIdx.y * kSize, left = blockIdx.x * kSize;
 
   Sums sums[kDown][kAcross];

@@ -67,7 +67,7 @@ def accuracy(
         errors = [m.error for m in rows if m.error is not None]
         why = (
             f"sweep must have errors in ulp, got none: results of {sweep.routine} must be exact or "
-            "were not checked, or an earlier version measured the sweep"
+            "were not checked"
         )
         if kind == "relative" and any(m.error_ulp is not None for m in rows):
             why = f"{sweep.routine} computes integers, which have no relative error; use kind='ulp'"

@@ -10,6 +10,7 @@ from typing import Any
 from adokernels.diagnosis.advice import Advice, advise, advise_from_counts
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.evidence import KernelFacts
+from adokernels.diagnosis.gpu_rules import LEAST_GAIN, MATTERS, by_trials
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.targets import MetricChange, change
 from adokernels.measuring.functions import name_of
@@ -18,7 +19,7 @@ from adokernels.measuring.protocol import measure
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.registry import routines
 from adokernels.records.counted import CountedSweep
-from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance, Step
+from adokernels.records.limiter import Kind, Limiter, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import EMULATED_BULK
@@ -32,13 +33,6 @@ from adokernels.text import kind_of, percent, ratio, require
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
-#: An experiment shows a limiter if its gain is at least the first factor. It contradicts counters
-#: that name compute if its gain is at least the second factor.
-LEAST_GAIN, CONTRADICTED = 1.05, 1.25
-#: The limiters that experiments remove. All other experiments remove accesses to memory.
-_REMOVED = {"no bank conflicts": Kind.SHARED, "no barriers": Kind.LATENCY}
-#: The maximum number of experiments that are shown as evidence.
-_SHOWN = 3
 #: Sectors of loads, stores, atomics and bulk copies in global memory.
 _SECTORS = (
     "atomic_sectors",
@@ -291,21 +285,7 @@ def _limiter(m: Measurement, machine: Machine | None, record: WhatIf | None) -> 
     """The limiter according to counters, or to experiments if there are no counters."""
     if record is None or m.profile is not None:
         return limiter(m, machine)
-    trials = [t for t in record if t.gain and t.verdict == "sound"]
-    evidence = tuple(
-        Evidence(
-            f"{trial.experiment}: {ratio(trial.gain)} as fast",
-            trial.gain,
-            LEAST_GAIN,
-            Provenance.EXPERIMENT,
-        )
-        for trial in trials[:_SHOWN]
-    )
-    best = record.largest
-    if best and best.gain >= LEAST_GAIN:
-        return Limiter(kind=_REMOVED.get(best.experiment, Kind.MEMORY), evidence=evidence)
-    unknown = "neither accesses nor barriers limit it, but instructions or their latency"
-    return Limiter(kind=Kind.UNKNOWN, evidence=evidence, unknown=unknown if trials else "")
+    return by_trials(m, record)
 
 
 def _contradiction(found: Limiter, record: WhatIf | None) -> str:
@@ -317,7 +297,7 @@ def _contradiction(found: Limiter, record: WhatIf | None) -> str:
     if not memory:
         return ""
     name, gain = max(memory.items(), key=lambda pair: pair[1])
-    if found.kind is Kind.COMPUTE and gain >= CONTRADICTED:
+    if found.kind is Kind.COMPUTE and gain >= MATTERS:
         return f"counters name {found.name}, but {name} is {ratio(gain)} as fast"
     if found.kind in (Kind.L2, Kind.DRAM) and gain < LEAST_GAIN and "loads hit L1" in gains:
         return f"counters name {found.name}, but no access costs more than {percent(gain - 1)}"

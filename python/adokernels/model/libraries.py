@@ -206,7 +206,8 @@ def result_on_host(returned: Any) -> Any:
     """A copy of results on the host, which can be arrays of any library."""
     arrays = returned if isinstance(returned, tuple) else (returned,)
     for array in arrays:
-        if library_of(array) is None and not np.isscalar(array):
+        masked = isinstance(array, np.ma.MaskedArray)
+        if masked or (library_of(array) is None and not np.isscalar(array)):
             raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
     copies = tuple(np.array(on_host(array)) for array in arrays)
     return copies if isinstance(returned, tuple) else copies[0]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from adokernels.records.forms import Context, Count, Grid
+from adokernels.records.forms import Amount, Context, Count, Grid
 from adokernels.records.hotspots import Excerpt
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
+from adokernels.records.what_if import WhatIf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,6 +163,9 @@ class Heatmap(StoredRecord, ShownAsTables, Entries[LineCounts]):
         The counts per line and kernel; on a GPU, per machine instruction.
     excerpts
         The code around the lines.
+    gains
+        The gain of an experiment on one line at a time, by file and line, for example
+        ``"steps.cu:67"``; see :meth:`with_gains`.
     context
         Machine, software and settings.
     """
@@ -177,6 +181,7 @@ class Heatmap(StoredRecord, ShownAsTables, Entries[LineCounts]):
     code: Literal["PTX", "SASS"]
     entries: tuple[LineCounts, ...]
     excerpts: tuple[Excerpt, ...] = ()
+    gains: Mapping[str, Amount] = field(default_factory=dict)
     context: Context = field(default_factory=dict)
 
     @cached_property
@@ -196,6 +201,23 @@ class Heatmap(StoredRecord, ShownAsTables, Entries[LineCounts]):
     def total(self, kind: str) -> Accesses:
         """The accesses of a kind of all entries, for example ``"loads"``."""
         return sum((getattr(entry, kind) for entry in self.entries), Accesses())
+
+    def with_gains(self, record: WhatIf) -> Heatmap:
+        """Add a column with the gains of ``ado.what_if(..., per_line=True)`` on the same variant.
+
+        Raises
+        ------
+        ValueError
+            If the experiments are on another variant, or no sound experiment is on one line.
+        """
+        names = [f"{each.routine}[{each.variant}]" for each in (self, record)]
+        gains = {line.place: line.gain for line in record.lines if line.verdict == "sound"}
+        if names[0] != names[1] or not gains:
+            raise ValueError(
+                f"record must have gains of lines of {names[0]} (per_line=True), got "
+                f"{len(gains)} gains of lines of {names[1]}"
+            )
+        return replace(self, gains=gains)
 
     def line_of(self, code: str) -> LineCounts:
         """The line with the most executed instructions that contains some code.

@@ -17,6 +17,8 @@ Verdict = Literal["sound", "weak", "refused"]
 Clear = Literal["", "faster", "slower", "same", "unclear"]
 #: Experiments that no correct kernel can realise: they show what memory costs.
 _BOUNDS = ("loads hit L1", "no stores")
+#: Experiments that launch the original kernels with fewer resources.
+HALF_OCCUPANCY, HALF_GPU = "half the resident blocks", "half the multiprocessors"
 #: A switch that changes the time by more than this share makes a trial weak.
 MOST_INTRUSION = 0.2
 #: The growth of the time up to which instructions can be added.

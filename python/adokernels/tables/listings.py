@@ -20,7 +20,7 @@ from adokernels.records.hotspots import HotLine, Hotspots
 from adokernels.records.instructions import Code
 from adokernels.records.sass import Sass
 from adokernels.tables.rendering import table_of
-from adokernels.text import count, percent
+from adokernels.text import count, percent, ratio
 
 #: Maximum number of lines in the table, and of characters of code per line.
 _LINES, _CODE = 12, 60
@@ -162,6 +162,8 @@ def _listings(heatmap: Heatmap) -> Iterator[Listing]:
     for title, kinds in _TRANSFERS.items():
         if any(heatmap.total(kind).requests for kind in kinds):
             columns[title] = partial(_transfers, kinds=kinds)
+    if heatmap.gains:
+        columns["gain if ideal"] = _gain_if_ideal
     counted = {(line.path, line.line): line for line in heatmap.lines}
     for excerpt in heatmap.excerpts:
         last = excerpt.line + excerpt.text.count("\n") + 1
@@ -192,6 +194,12 @@ def _fp64(line: LineCounts, heatmap: Heatmap) -> Mark:
     share = line.fp64 / line.lanes if line.lanes else 0.0
     hint = "FP64 instructions, of the instructions of threads"
     return Mark(percent(share) if share else "", share, hint)
+
+
+def _gain_if_ideal(line: LineCounts, heatmap: Heatmap) -> Mark:
+    gain = heatmap.gains.get(f"{line.path.rpartition('/')[2]}:{line.line}", 0.0)
+    hint = "gain of the experiment on this line alone"
+    return Mark(ratio(gain) if gain else "", max(0.0, 1 - 1 / gain) if gain else 0.0, hint)
 
 
 def _transfers(line: LineCounts, heatmap: Heatmap, kinds: Sequence[str]) -> Mark:

@@ -136,15 +136,17 @@ def proved(work: Work, experiment: Experiment, plans: list[Plan], expected: Any)
                 return limits(writer, memory, launch.warps, on, launch.shared_bytes)
 
             constants[on][handle] = values
-    result, _, counts = _run(work, kernels, constants[bool(experiment.dose)])
+    switched = not experiment.dose  # a dose has no switch
+    result, _, counts = _run(work, kernels, constants[not switched])
     if not same_results(result, expected):
-        raise Refused("with the switch off, the result differs from the original one")
-    for plan in [] if experiment.dose else plans:  # a dose has no switch
+        words = "the switch off" if switched else "more instructions"
+        raise Refused(f"with {words}, the result differs from the original one")
+    for plan in plans if switched else ():
         before, after = plan.subject.counts, counts.get(plan.subject.launches[0].kernel, Counter())
         if differing := changed(before, after):
             raise Refused(f"with the switch off, counts differ: {sorted(differing)[:3]}")
     try:
-        if not experiment.dose:
+        if switched:
             _, _, counts = _run(work, kernels, constants[True], discard=True)
     except (_core.KernelError, _core.Unavailable) as error:
         raise Refused(f"with the switch on, the kernel fails: {error}") from error

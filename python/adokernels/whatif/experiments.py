@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from adokernels import _core
+from adokernels.records.what_if import HALF_GPU, HALF_OCCUPANCY
 from adokernels.whatif import rewriting
 from adokernels.whatif.flow import LOADED, VARIABLE, Slot
 from adokernels.whatif.rewriting import KINDS, Code, Dose, Site, Writer, line_of
@@ -151,8 +152,7 @@ def doses(subjects: Iterable[Subject]) -> list[Experiment]:
     ]  # fmt: skip
 
 
-#: Experiments that launch the original kernels with fewer resources.
-HALF_OCCUPANCY, HALF_GPU = "half the resident blocks", "half the multiprocessors"
+#: What the experiments with fewer resources show.
 MEANINGS = {
     HALF_OCCUPANCY: "Blocks have additional shared memory, so that half of them are resident. A "
     "kernel that then takes longer needs its warps to hide latency.",
@@ -292,10 +292,9 @@ class Plan:
         dose, body = self.experiment.dose, self.subject.code.kernel.body
         if not dose:
             return Counter()
-        ends = sum(statement.base in ("ret", "exit") for statement in body)
-        names = {"FP32": ["FFMA"], "FP64": ["DFMA"]}.get(dose.kind, ["IMAD", "LOP3"])
-        each = dose.number * len(self.slots) // len(names)
-        return Counter({"STG": ends} | dict.fromkeys(names, each))
+        name = {"FP32": "FFMA", "FP64": "DFMA"}.get(dose.kind, "integer")
+        stores = sum(statement.ends for statement in body)
+        return Counter({"STG": stores, name: dose.number * len(self.slots)})
 
 
 def plan_of(experiment: Experiment, subject: Subject, deciding: Arrays) -> Plan:

@@ -45,8 +45,8 @@ LINES, LINE = 127, 128
 _FEWER = 1 << 25
 #: The only value that is stored in the experiment without stores.
 _MAGIC = 0x9E3779B9
-#: The registers in which added instructions accumulate, and a value that they do not have.
-_SUMS, _KEPT = 2, 0x5BD1E995
+#: A value that sums of added instructions do not have.
+_KEPT = 0x5BD1E995
 #: Accesses that communicate with other threads.
 ORDERED = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
 _KINDS = {"ld": "loads", "st": "stores", "atom": "atomics", "red": "atomics"}
@@ -81,8 +81,18 @@ class Dose(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The type of the registers in which the added instructions accumulate."""
+        """The type of the two registers in which the added instructions accumulate."""
         return {"FP32": "f32", "FP64": "f64"}.get(self.kind, "b32")
+
+    @property
+    def kept(self) -> Sequence[str]:
+        """Store the sums if they have values that they do not have, so that ptxas keeps them."""
+        bits = f"b{self.type[1:]}"
+        return (
+            f"setp.eq.{bits} %ado_kept, %ado_sum0, {_KEPT};",
+            f"setp.eq.and.{bits} %ado_kept, %ado_sum1, {_KEPT}, %ado_kept;",
+            f"@%ado_kept st.global.{self.type} [{_SINK}], %ado_sum0;",
+        )
 
 
 @dataclass(frozen=True)
@@ -187,6 +197,11 @@ class Writer:
             for g in self.groups
         ]
 
+    @cached_property
+    def order(self) -> dict[int, int]:
+        """The number of each changed statement."""
+        return {index: number for number, index in enumerate(self.changes)}
+
     def group(self, site: Site) -> int:
         """The group of constants of a site."""
         return self.groups.index(self.slots[site.index]) if site.index in self.slots else 0
@@ -207,8 +222,8 @@ class Writer:
                 started = True
             site, kind = self.code.sites.get(index), self.code.arithmetic.get(index)
             if site is None and kind is None:
-                if self.dose and statement.base in ("ret", "exit"):
-                    body += self._kept_sums(statement)
+                if self.dose and statement.ends:
+                    body += self.dose.kept
                 body.append(statement.text)
                 continue
             change = self.changes.get(index)
@@ -216,7 +231,7 @@ class Writer:
             line = _line_of_kind(kind) if kind else f".loc 1 {line_of(index)} 0"
             body += [line, *lines, ".loc 1 1 0"]
         arrays = f".global .align 256 .b8 {_SPREAD}[{_SPREAD_BYTES}];\n" if self.spreads else ""
-        arrays += f".global .align 4 .b32 {_SINK};\n" if self.dose else ""
+        arrays += f".global .align 8 .b64 {_SINK};\n" if self.dose else ""
         constants = _WORDS * len(self.groups)
         return (
             f"{arrays}.const .align 8 .b64 {CONSTANTS}[{constants}];\n"
@@ -228,12 +243,10 @@ class Writer:
         if not self.changes:
             return
         if self.dose:
-            yield f".reg .{self.dose.type} %ado_sum<{_SUMS}>;"
-            yield ".reg .b32 %ado_value, %ado_part, %ado_rest; .reg .pred %ado_kept;"
-            yield f".reg .{self.dose.type} %ado_factor;"
-            yield f"ld.const.{self.dose.type} %ado_factor, {self.constant(0, 3)};"
-            for i in range(_SUMS):
-                yield f"ld.const.{self.dose.type} %ado_sum{i}, {self.constant(0, i)};"
+            kind = self.dose.type
+            yield f".reg .pred %ado_kept; .reg .{kind} %ado_sum<2>, %ado_factor;"
+            for i, name in ((0, "sum0"), (1, "sum1"), (3, "factor")):
+                yield f"ld.const.{kind} %ado_{name}, {self.constant(0, i)};"
             return
         yield ".reg .pred %ado_on<64>, %ado_off<64>;"
         yield ".reg .b32 %ado_lane, %ado_t<8>;"
@@ -264,22 +277,6 @@ class Writer:
             yield f"and.b64 %ado_place{group}, %ado_place{group}, -32;"
             yield f"ld.const.b64 %ado_w1, {self.constant(group, 2)};"
             yield f"min.u64 %ado_place{group}, %ado_place{group}, %ado_w1;"
-
-    def _kept_sums(self, end: Statement) -> Iterator[str]:
-        """Store the sums if they have one of 2^32 values, so that ptxas keeps them."""
-        yield "mov.b32 %ado_value, 0;"
-        for i in range(_SUMS):
-            if self.dose and self.dose.kind == "FP64":
-                yield f"mov.b64 {{%ado_part, %ado_rest}}, %ado_sum{i};"
-                yield "xor.b32 %ado_value, %ado_value, %ado_rest;"
-            else:
-                yield f"mov.b32 %ado_part, %ado_sum{i};"
-            yield "xor.b32 %ado_value, %ado_value, %ado_part;"
-        yield f"setp.eq.b32 %ado_kept, %ado_value, {_KEPT};"
-        if end.guard:
-            other = "@" if end.negated else "@!"
-            yield f"{other}{end.guard} setp.ne.b32 %ado_kept, %ado_part, %ado_part;"
-        yield f"@%ado_kept st.global.b32 [{_SINK}], %ado_value;"
 
     # --- Changed statements -----------------------------------------------------------------------
 
@@ -433,13 +430,13 @@ def dosed(writer: Writer, site: Site) -> list[str]:
     """
     statement, dose = site.statement, writer.dose or Dose("", "", 0)
     guard = re.match(r"@!?[\w$%]+\s+|", statement.text)
-    first = list(writer.changes).index(site.index) * dose.number
+    first = writer.order[site.index] * dose.number
     lines = [_line_of_kind(dose.kind)]
     for number in range(first, first + dose.number):
-        place = f"%ado_sum{number % _SUMS}"
+        place = f"%ado_sum{number % 2}"
         if dose.kind != "integer":
             text = f"fma.rn.{dose.type} {place}, {place}, %ado_factor, {place};"
-        elif number // _SUMS % 2:
+        elif number // 2 % 2:
             text = f"xor.b32 {place}, {place}, %ado_factor;"
         else:
             text = f"mad.lo.s32 {place}, {place}, %ado_factor, {place};"

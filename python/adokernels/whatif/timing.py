@@ -212,9 +212,16 @@ def timed(
     for trial in found:
         if trial.dose and form_of(trial) in pairs:  # it has no switch
             pairs[form_of(trial)][0] = first
-    if others:
-        pairs |= _as_they_are([work, *(other for _, other in others)], others, cold=cold)
-        found += [trial for trial, _ in others]
+    usable: list[tuple[Trial, GpuWork]] = []
+    for trial, other in others:
+        try:
+            other.computed()
+            usable.append((trial, other))
+        except _core.CudaError as error:  # for example, too much shared memory
+            found.append(replace(trial, reason=f"the launch fails: {str(error).splitlines()[0]}"))
+    if usable:
+        pairs |= _as_they_are([work, *(other for _, other in usable)], usable, cold=cold)
+        found += [trial for trial, _ in usable]
     samplers = list({id(s): s for s in (first, *chain(*pairs.values()))}.values())
     timing.sample(samplers, "cuda", display)
     for sampler in samplers:

@@ -33,13 +33,11 @@ from adokernels.model.routine import BuiltInVariant
 from adokernels.model.values import is_array
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache
-from adokernels.records.what_if import Trial, WhatIf, largest
+from adokernels.records.what_if import HALF_GPU, HALF_OCCUPANCY, Trial, WhatIf, largest
 from adokernels.whatif import rewriting
 from adokernels.whatif.emulation import Work, alone, proved, subjects_of
 from adokernels.whatif.experiments import (
     EXPERIMENTS,
-    HALF_GPU,
-    HALF_OCCUPANCY,
     MEANINGS,
     TOTAL,
     Arrays,
@@ -86,6 +84,9 @@ def what_if(
     Each experiment rewrites the PTX of the kernels. A switch selects between the original accesses
     and the changed accesses in the same machine code. With the switch on, the results are wrong;
     they are discarded. The gain shows how much time the property costs.
+
+    On a GPU, further experiments add arithmetic instructions, halve the resident blocks, or use
+    half of the multiprocessors. They show what limits a kernel, and promise no gain.
 
     Each experiment is proved first. On the emulator, the kernel with the switch off must have the
     original result and access counts, and the switch may change only the count of the experiment.
