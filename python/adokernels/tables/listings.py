@@ -199,11 +199,7 @@ def _fp64(line: LineCounts, heatmap: Heatmap) -> Mark:
 def _gain_if_ideal(line: LineCounts, heatmap: Heatmap) -> Mark:
     gain = heatmap.gains.get(f"{line.path.rpartition('/')[2]}:{line.line}", 0.0)
     hint = "gain of the experiment on this line alone"
-<<<<<<< HEAD
     return Mark(ratio(gain) if gain else "", max(0.0, 1 - 1 / gain) if gain else 0.0, hint)
-=======
-    return Mark(ratio(gain), max(0.0, 1 - 1 / gain), hint) if gain else Mark("", 0.0, "")
->>>>>>> 8621d5ae5b3bc0fa7ee45d7ca492796c51257de0
 
 
 def _transfers(line: LineCounts, heatmap: Heatmap, kinds: Sequence[str]) -> Mark:
