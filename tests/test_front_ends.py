@@ -199,6 +199,13 @@ def test_a_function_can_be_the_reference(rng):
     assert not ado.check(added_twice, lambda x, y: x + y, x, y, **how)
 
 
+@pytest.mark.parametrize("dtype", [">f4", "object", "complex64"])
+def test_types_that_triton_lacks_are_named(dtype):
+    out = np.zeros(8, np.float32)
+    with ado.emulated(), pytest.raises(TypeError, match=f"element type of Triton, got {dtype}"):
+        saxpy_triton[(1,)](out.astype(dtype), out, out, 8, BLOCK=8, SAFE=True)
+
+
 def test_kernels_must_not_write_to_read_only_arrays(rng):
     x, out = rng.random((2, 100), dtype="f4").copy(), np.zeros(100, "f4")
     out.flags.writeable = False

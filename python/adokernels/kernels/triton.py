@@ -217,7 +217,13 @@ def _specialised(native: Callable[..., Any]) -> Callable[..., Any]:
     """Triton's specialisation of a kernel for an argument, extended to NumPy's arrays."""
 
     def specialised(backend: Any, value: Any, *how: Any) -> Any:
-        return native(backend, described(value), *how)
+        try:
+            return native(backend, described(value), *how)
+        except KeyError as error:  # from Triton's table of types
+            raise TypeError(
+                f"an argument must have an element type of Triton, got {error.args[0]}; convert it "
+                "with .astype()"
+            ) from error
 
     def described(value: Any) -> Any:
         if isinstance(value, tuple):

@@ -232,7 +232,8 @@ def stolen(facts: Mapping[str, Any]) -> tuple[float, str]:
     if threads and steal > _STOLEN * processors:
         words = f"the hypervisor used {steal:.1f} of {processors:.0f} processors"
         return min(steal / threads, 1.0), words
-    if processors and not found.get("waits") and others + threads > processors + 0.5:
+    known = threads and processors and not found.get("waits")
+    if known and others + threads > processors + 0.5:
         free = max(processors - others, 0)
         words = f"other processes left {free:.1f} processors to {threads:.0f} threads"
         return 1 - min(free / threads, 1.0), words
