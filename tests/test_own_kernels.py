@@ -1,8 +1,8 @@
 """Own kernels: results that start at 0, several kernels, and the ladders of notebooks 07 and 08."""
 
 import dataclasses
+import importlib.util
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +65,7 @@ def products():
     folder = "notebooks/kernels/matrix_product"
     ladders = load_script(f"{folder}/ladders.py")
     more = []
-    if find_spec("triton"):
+    if importlib.util.find_spec("triton"):
         more.append(load_script(f"{folder}/triton_dot.py").triton_dot)
     return {"fp32": ladders.fp32, "fp16": ladders.fp16.with_variants(*more)}
 
@@ -108,6 +108,19 @@ def test_a_missing_barrier_of_a_product_is_detected(ladder, name):
         assert "race" in result.reason
     else:
         assert name in ("naive", "coalesced", "triton_dot")
+
+
+def test_triton_multiplies_with_wgmma_on_hopper():
+    compiler = pytest.importorskip("triton.compiler")
+    kernel = load_script("notebooks/kernels/matrix_product/triton_dot.py").matrix_product
+    signature = dict.fromkeys("abc", "*fp16") | dict.fromkeys("mkn", "i32")
+    tile = {"ROWS": 128, "COLS": 256, "DEPTH": 64}
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(signature))}
+    source = compiler.ASTSource(kernel, signature | dict.fromkeys(tile, "constexpr"), tile, aligned)
+    hopper = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", 90, 32)
+    ptx = compiler.compile(source, target=hopper, options={"num_warps": 8}).asm["ptx"]
+    assert "wgmma.mma_async" in ptx
+    assert "mma.sync" not in ptx
 
 
 @pytest.mark.parametrize("ladder", PRODUCTS)

@@ -52,6 +52,10 @@ def test_own_points_lie_below_own_ceilings():
     assert any(w.startswith("DRAM copy 800 GB/s") for w in words)
     assert any(w.startswith("L2 read 3.00 TB/s") for w in words)
     assert not clashes(ax)
+    levels, tensor = ["DRAM", "FP16 tensor"], {"FP16 tensor": 9e12}
+    ax = ado.roofline(points=[("mine", 3e12, 6.0)], ceilings=ceilings | tensor, levels=levels)
+    ax.figure.draw_without_rendering()
+    assert any(t.get_text().startswith("FP16 tensor 9.00 TFLOP/s") for t in ax.texts)
     both = ado.roofline(make_gpp(counters=True), points=[("mine", 3e12, 6.0)], levels=["DRAM"])
     assert ("D", 6, 3e12) in markers(both)
     assert len(markers(both)) > 1

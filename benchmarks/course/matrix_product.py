@@ -2,7 +2,6 @@
 
 * what_if-NAME: the experiments on a CUDA C++ variant, with matrices of half the size. The launches
   of a function are recorded on the emulator, which would take hours for the kernel in Triton.
-* square: the variant of this name, with changes that remove its conflicts and bound its registers.
 * fp32, fp16: the ladders of notebooks/kernels/matrix_product with counters, and the product of
   torch, which calls cuBLAS, in the same rounds. TF32 is off.
 
@@ -26,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "notebooks/kernels/
 import ladders
 
 SIZE = 4096
-TRIED = ("naive", "coalesced", "square", "tensor_cores", "vectorised", "tiled", "tensor_pipelined")
+TRIED = ("naive", "coalesced", "tiled", "square", "vectorised", "tensor_cores")
 
 
 def sweep(ladder: Any, operands: Any, seconds: float, *more: Any) -> ado.records.Sweep:
@@ -40,28 +39,6 @@ def sweep(ladder: Any, operands: Any, seconds: float, *more: Any) -> ado.records
         counters="light", progress=False,
     )  # fmt: skip
     return complete(found, [*(v.name for v in ladder), *peers])
-
-
-def squares(operands: Any) -> ado.records.Sweep:
-    """The variant square without conflicts, with two blocks per multiprocessor, and with both."""
-    square = ladders.fp32["square"]
-    permuted = (
-        ("first_col + s", "first_col / 8 + 16 * s"),
-        ("first_row + r", "first_row / 8 + 16 * r"),
-    )
-    bounded = (("__launch_bounds__(kThreads)", "__launch_bounds__(kThreads, 2)"),)
-    changes = {"permuted": permuted, "bounded": bounded, "permuted_bounded": permuted + bounded}
-    more = []
-    for name, replaced in changes.items():
-        text = square.text
-        for old, new in replaced:
-            text = text.replace(old, new)
-        settings = {"kernel": "matrix_product", "block": 256, "grid": square.grid}
-        more.append(ado.cuda_variant(name, source=text, **settings))
-    return ado.sweep(
-        ladders.fp32, *operands, device="cuda", variants=["square", *changes], extra=more,
-        seconds=8, counters="light", progress=False,
-    )  # fmt: skip
 
 
 def with_triton(operands: Any) -> ado.records.Sweep:
@@ -80,7 +57,6 @@ def records() -> Records:
         options = {"seconds": 2, "progress": False}
         yield f"what_if-{name}", partial(ado.what_if, variant, *operands, **options)
     single, half = (ladders.matrices(*[SIZE] * 3, dtype) for _, dtype in lads)
-    yield "square", partial(squares, single)
     yield "fp32", partial(sweep, ladders.fp32, single, 30)
     yield "fp16", partial(with_triton, half)
 

@@ -98,8 +98,8 @@ def roofline(
         Points of your own: a label, FLOPs per second, and FLOPs per byte of DRAM.
     ceilings
         Ceilings of your own instead of those of a machine: bytes per second of ``"DRAM"`` and of
-        caches (``"L2"``), and FLOPs per second of a precision, for example
-        ``{"DRAM": 3.3e12, "FP64": 34e12}``.
+        caches (``"L2"``), and FLOPs per second of a precision or of tensor cores, for example
+        ``{"DRAM": 3.3e12, "FP32": 67e12, "FP16 tensor": 990e12}``.
     kind
         By default ``"roofline"`` if a routine has useful FLOPs, else ``"bandwidth"``; also
         ``"bandwidth"`` if all variants are memory-bound with the same intensity.

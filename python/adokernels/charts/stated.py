@@ -19,6 +19,7 @@ from adokernels.text import quantity, require
 STATED = "stated ceilings"
 #: Precisions of compute ceilings that a user can state.
 _PRECISIONS = ("FP64", "FP32", "FP16", "INT8")
+_TENSOR = tuple(f"{name} tensor" for name in ("FP64", "TF32", "BF16", "FP16", "FP8", "INT8"))
 
 
 def stated_machine(ceilings: Mapping[str, float]) -> Machine:
@@ -26,13 +27,13 @@ def stated_machine(ceilings: Mapping[str, float]) -> Machine:
     require(Mapping, "a mapping from levels and precisions to rates", ceilings=ceilings)
     found = []
     for name, rate in ceilings.items():
-        if name not in (*LEVELS, *_PRECISIONS):
-            hint = _core.suggest(str(name), [*LEVELS, *_PRECISIONS])
+        if name not in (*LEVELS, *_PRECISIONS, *_TENSOR):
+            hint = _core.suggest(str(name), [*LEVELS, *_PRECISIONS, *_TENSOR])
             raise ValueError(f"ceilings have no level or precision {name!r}{hint}")
         require(Real, "numbers", ceilings=rate)
         require_finite(ceilings=rate)
-        kind: Any = "bandwidth" if name in LEVELS else "compute"
-        operation = {"bandwidth": "read", "compute": "fma"}[kind]
+        kind: Any = "bandwidth" if name in LEVELS else "tensor" if name in _TENSOR else "compute"
+        operation = {"bandwidth": "read", "compute": "fma", "tensor": "mma"}[kind]
         operation = "copy" if name == "DRAM" else operation
         found.append(Ceiling(kind=kind, level=name, operation=operation, measured=float(rate)))
     if "DRAM" not in ceilings or not any(c.kind == "compute" for c in found):
