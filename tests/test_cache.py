@@ -1,4 +1,4 @@
-"""The cache of ceilings: where it is, which folder is used, and what a failure does."""
+"""The cache of ceilings: its location, the choice of its folder, and failures."""
 
 import os
 import stat

@@ -189,7 +189,7 @@ def test_a_whole_run_can_be_disturbed(contention, reason):
     facts = {"threads": 4, "contention": contention}
     assert stolen(facts)[1] == reason
     assert stolen({"threads": 4}) == (0.0, "")
-    unknown = {"processors": 2, "other_processes": 3}  # not the threads of the function
+    unknown = {"processors": 2, "other_processes": 3}  # the threads of the function are unknown
     assert stolen({"contention": unknown}) == (0.0, "")
     old = {"threads": 4, "contention": {}, "nvidia_smi": {ACTIVE: "0x0000000000000040"}}
     assert stolen(old)[1] == "the GPU reduced its clock (heat)"

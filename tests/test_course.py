@@ -1,4 +1,4 @@
-"""Tables in Markdown, published figures, and these figures next to ours."""
+"""Tables in Markdown, and published figures next to our figures."""
 
 import re
 from pathlib import Path
@@ -93,7 +93,7 @@ def test_figures_of_documents_are_complete(name):
 
 
 def shown(m, *given, variant=""):
-    """The header and the rows of the table, with these figures or quantities as published."""
+    """The header and the rows of the table with these published figures or quantities."""
     given = [published(quantity=p, variant=m.variant) if isinstance(p, str) else p for p in given]
     return rows_of(figures(m, given, variant or m.variant))
 

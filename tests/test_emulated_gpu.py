@@ -620,7 +620,7 @@ def test_the_error_of_a_refused_feature_has_the_line_of_the_kernel(feature):
     line = 2 if feature == "recursion" else 4
     message = rf"kernel\.cu:{line}, PTX line \d+: .*(not support|no heap|not in this module)"
     assert re.search(message, swept.skipped["k"])
-    for isolated in (True, False):  # it may be correct
+    for isolated in (True, False):  # the variant may be correct
         with pytest.raises(ado.Unavailable, match=message):
             ado.check(
                 ladder["k"], ladder, np.ones(40, np.int32), isolated=isolated, device="emulator"

@@ -19,7 +19,7 @@ gate = load_script("benchmarks/gate.py")
 
 @pytest.fixture
 def rng():
-    """The same noise in each run: a verdict on other noise is wrong with some probability."""
+    """Each run has the same noise, because any verdict on noise can be wrong by chance."""
     return np.random.default_rng(1)
 
 

@@ -339,7 +339,7 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
 @pytest.mark.parametrize("routine", [ado.gaussian_blur, ado.sobel])
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 11, 12, 13, 47, 300])
 def test_numbers_of_columns_of_lanes(routine, rows, rng):
-    """Images of a batch begin at any byte."""
+    """An image of a batch can begin at any byte."""
     for cols in [*range(20, 35), 47, 65, 100, 255, 256]:
         for images in (1, 3):
             image = image_for(rng, routine, (images, rows, cols), 3 + images // 2)

@@ -77,7 +77,7 @@ each_product = pytest.mark.parametrize(
 
 
 def checked(ladder, variant, device):
-    """The check of a product with all checks of the emulator."""
+    """Check a product with all checks of the emulator."""
     a, b = load_script("notebooks/kernels/matrix_product/ladders.py").matrices(
         160, 96, 144, ladder.task.result_dtype.name
     )

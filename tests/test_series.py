@@ -151,7 +151,7 @@ def coefficient(k):
 
 
 def exact(name, i, x):
-    """The formula of element i, with rational numbers."""
+    """Evaluate the formula of element i with rational numbers."""
     x = Fraction(float(x))
     if name == "instruction_parallelism":
         return sum(coefficient(k) * x**k for k in range(257))
@@ -196,7 +196,7 @@ def test_the_bound_is_the_classical_one():
 
 
 def test_the_polynomial_of_all_elements_is_positive():
-    """So the relative error is small, too."""
+    """The relative error is therefore small."""
     x = np.concatenate([np.linspace(-1.5, 1.5, 3001), -1 - np.geomspace(1e-9, 0.1, 100)])
     assert tasks.TASKS["instruction_parallelism"].expected(x).min() > 0.5
 
@@ -238,7 +238,7 @@ def test_costs_of_passes():
 
 @pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
 def test_one_block_per_multiprocessor(multiprocessors):
-    """Also on a part of a GPU. The costs follow the grid."""
+    """The costs follow the grid, also on a part of a GPU."""
     x = np.broadcast_to(np.float32(0), 10**6 + 1)
     for variant, chains in [("one_chain", 1), ("two_chains", 2), ("eight_chains", 8)]:
         plan = plan_on(multiprocessors, ado.instruction_parallelism, variant, x)

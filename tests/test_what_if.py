@@ -551,7 +551,7 @@ def test_doses_add_exactly_their_instructions():
 @NO_PTXAS
 @pytest.mark.parametrize("variant", ["gpp/branch_free", "max_plus/whole_device", "sobel/naive"])
 def test_doses_of_built_in_variants(variant):
-    """Results, other counts and the original instructions in machine code are as before."""
+    """Results, other counts and the original machine instructions do not change."""
     routine, _, name = variant.partition("/")
     ladder = ado.routines[routine]
     operands = ladder.task.random_operands(ladder.task.sanitizer.shapes[0])
@@ -802,7 +802,7 @@ def test_a_diagnosis_without_counters_uses_experiments():
 
 
 def dose(kind, number, growth, added=0.5):
-    """A trial with `number` instructions more per instruction."""
+    """A trial with `number` added instructions per instruction."""
     times = {"seconds": 1 + growth, "off_seconds": 1.0, "dose": number, "added": number * added}
     return replace(timed_trial(f"{number} {kind}", 1, count=f"{kind} instructions"), **times)
 

@@ -140,7 +140,7 @@ def image_filters() -> Records:
 
 #: The problem of notebooks/data/gpp-counted, the problem of the post, and a part of it.
 SMALL, SI214, PART = (400, 256, 4096, 2), "si214", (800, 128, 11075, 2)
-#: Variants: before the reciprocals, with reciprocals, and with squared moduli; and a later one.
+#: Variants before and with reciprocals, with squared moduli, and a later variant.
 SAMPLED = {
     **dict.fromkeys(("frequency_outside", "reciprocal", "squared_moduli"), SMALL),
     "sorted_bands": PART,

@@ -31,7 +31,7 @@ SHORT_VARIANTS = ("thread_per_row", "block_per_row", "warp_shuffle", "online", "
 
 
 def definitions(notebook: Path = NOTEBOOK) -> dict[str, Any]:
-    """The variables that cells with the tag "ladder" define, in a notebook or its source."""
+    """Execute the cells with the tag "ladder" of a notebook; return the variables they define."""
     defined: dict[str, Any] = {"__name__": "notebook"}
     with contextlib.chdir(NOTEBOOKS):  # the cells read files relative to the notebook
         for cell in jupytext.read(notebook).cells:
@@ -74,7 +74,7 @@ def sweep(
 
 
 def checked(variant: ado.Variant, softmax: ado.Ladder) -> ado.records.CheckResult:
-    """The check of the planted bug, which it must find."""
+    """Check the kernel with the planted bug; the check must find it."""
     result = ado.check(variant, softmax, matrix(CHECKED), timed=False)
     require(not result.correct, f"the bug {variant.name} is not detected")
     return result

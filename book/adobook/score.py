@@ -213,7 +213,7 @@ _WAITS = {
 
 @dataclass(frozen=True, repr=False)
 class LimiterScore:
-    """Limiters by experiments beside limiters by counters."""
+    """Limiters by experiments, compared with limiters by counters."""
 
     rows: tuple[Limited, ...]
 
@@ -275,7 +275,7 @@ def _of(some: Sized, everything: int) -> str:
 
 
 def _looseness(rows: Iterable[Row]) -> str:
-    """The median of the ratio of bound to realised gain, which counts as at least 1."""
+    """The median ratio of bound to realised gain. Gains below 1 count as 1."""
     quotients = [row.bound / max(row.realised, 1.0) for row in rows if row.bound is not None]
     return ratio(statistics.median(quotients)) if quotients else ""
 

@@ -1,4 +1,4 @@
-"""Records that later processes of the same user read again: stored ceilings.
+"""A cache of measured ceilings, which later processes of the same user read.
 
 The folder must belong to this user, and others must not be able to write to it. Without such a
 folder, nothing is stored or read, and a warning states why.

@@ -71,7 +71,7 @@ _Entry = tuple[int, int, str, tuple[memoryview, int]]
 
 
 def _all(fatbins: memoryview) -> Iterator[_Entry]:
-    """The entries of fat binaries that follow each other, as in the section ``.nv_fatbin``."""
+    """The entries of consecutive fat binaries, as in the section ``.nv_fatbin``."""
     at = 0
     while at < len(fatbins):
         magic, _, header, size = _HEADER.unpack_from(fatbins, at)

@@ -37,7 +37,7 @@ def program(name: str) -> str:
 
 
 def headers() -> list[Path]:
-    """The folders of headers of installed toolkits."""
+    """The include folders of installed toolkits."""
     found = (Path(folder).parent / "include" for folder in [*folders()][1:])
     return [path for path in found if path.is_dir()]
 

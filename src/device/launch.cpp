@@ -12,7 +12,7 @@
 namespace ado::cuda {
 namespace {
 
-// Kernels must opt in to more than 48 KiB of shared memory, of which at most half is static.
+// Kernels must opt in to more than 48 KiB of shared memory. At most 24 KiB are static.
 void allow_shared(const void* kernel, std::size_t bytes) {
   constexpr std::size_t kWithoutOptIn = 24 << 10;
   if (bytes > kWithoutOptIn)

@@ -340,7 +340,7 @@ void Decoder::finish_shared() {
   if (p_.static_shared > kMostStaticShared) {
     char bytes[64];
     std::snprintf(bytes, sizeof bytes, "0x%x bytes, 0x%x max", p_.static_shared, kMostStaticShared);
-    // An error of the kernel, and not a limit of the emulator.
+    // This is an error in the kernel, not a limit of the emulator.
     throw std::runtime_error("ptxas error   : Entry function '" + p_.name +
                              "' uses too much shared data (" + bytes + ")");
   }

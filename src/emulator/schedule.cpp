@@ -17,8 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kPatience = 1000, kMostReleases = 100000;  // turns in which warps only poll
-// Bytes of shared and local memory that nothing has written, in even and in odd blocks. In most
-// types, they are large numbers of either sign, so that sums, minima and maxima become wrong.
+// Bytes of uninitialised shared and local memory, in even and in odd blocks. In most types, they
+// give large positive and negative numbers, so that sums, minima and maxima become wrong.
 constexpr int kUnwritten[] = {0x7f, 0xfe};
 constexpr auto kDeadlockAfter = std::chrono::seconds(2);  // without any change in memory
 

@@ -1,5 +1,5 @@
-// Transpose, engine: few_rows and few_columns, for thin matrices. Long parts of a are copied to
-// shared memory byte for byte, and elements are gathered from there.
+// Transpose, engine: few_rows and few_columns, for thin matrices. Blocks copy long parts of a to
+// shared memory byte by byte, and gather elements from there.
 //
 //   a in global memory --8 bytes, asynchronously--> shared memory
 //   shared memory --one element at a time--> registers --4 bytes or more--> out in global memory
@@ -58,8 +58,8 @@ __device__ void stage_vector(std::byte* to, const std::byte* from, const std::by
   }
 }
 
-// Stages `bytes` bytes of each of `rows` rows, from (first_row, first_byte) on. Teams of shape.lanes
-// threads copy one row each.
+// Stages `bytes` bytes of each of `rows` rows, from (first_row, first_byte) on. Each team of
+// shape.lanes threads copies one row.
 __device__ Staged stage_rows(ConstBytes a, std::int64_t first_row, int rows,
                              std::int64_t first_byte, int bytes, std::byte* shared,
                              StagedShape shape) {
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kThreads)
 
   const int cols = static_cast<int>(out.rows), lane = thread_in_block() % 32;
   const int start = first_element<kSize>(lane, shape.pitch);
-  // One element more, because the first unit of a row can start before it.
+  // One extra element, because the first unit of a row can start before the row.
   const int pieces = cols * ((rows + kCount - 1 + kPiece - 1) / kPiece);
   for (int piece = thread_in_block() / 32; piece < pieces; piece += kWarps) {
     const int col = piece % cols;
@@ -244,15 +244,15 @@ __global__ void __launch_bounds__(kThreads)
 
 #endif
 
-// Maximum number of rows of few_rows, whose period needs up to one thread per row, and of columns
-// of few_columns.
+// Maximum number of rows for few_rows, which needs up to one thread per row of a period, and of
+// columns for few_columns.
 constexpr std::int64_t kFew = kThreads;
 
 // Parts of rows have at least 256 bytes, because smaller parts would have many incomplete sectors.
 constexpr std::int64_t kPartBytes = 256;
 
-// Bytes of each of `count` long rows that a block processes: about `staged` bytes in total, but, if
-// possible, so few that each multiprocessor has `blocks` blocks.
+// Bytes of each of `count` long rows that a block processes: about `staged` bytes in total, or
+// fewer if that is necessary for `blocks` blocks per multiprocessor.
 int part_of_rows(std::int64_t row_bytes, std::int64_t count, std::int64_t staged, int blocks,
                  const Hardware& gpu) {
   const std::int64_t parts = std::max(blocks * gpu.multiprocessors, 1);
@@ -283,8 +283,8 @@ StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
   return shape;
 }
 
-// Rows of whole vectors are padded by one, because otherwise all rows of the tile would start in the
-// same few banks.
+// Rows of whole vectors are padded by one vector, because otherwise all rows of the tile would
+// start in the same few banks.
 StagedShape few_columns_shape(const Transpose& p, const Hardware& gpu) {
   if (p.cols() == 0) return {.rows = 1};
   const int size = p.a.type.size, bytes = static_cast<int>(std::min(p.cols(), kFew)) * size;

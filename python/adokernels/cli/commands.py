@@ -208,7 +208,7 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
 
 
 def _checked(variant: Any, ladder: Any, given: Sequence[Any], how: dict[str, Any]) -> Any:
-    """Check a variant. An error of the compiler is a verdict, too."""
+    """Check a variant. A compilation error is also a verdict."""
     try:
         return ado.check(variant, ladder, *given, **how)
     except ado.CompilationError as error:

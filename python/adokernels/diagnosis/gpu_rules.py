@@ -1,7 +1,7 @@
 """The limiter of a CUDA variant from the experiments of ``ado.what_if``, without counters.
 
-The first rule that applies names the limiter: the table in ``_rules``, which docs/guide/why_slow.md
-explains.
+The first rule in ``_rules`` that applies names the limiter. docs/guide/why_slow.md explains the
+rules.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LEAST_GAIN, MATTERS = 1.05, 1.25
 _COSTLY, _CHEAP = 0.6, 0.25
 #: Blocks per multiprocessor below which no other limiter is considered.
 _FEW_BLOCKS = 0.5
-#: Half of the multiprocessors take at least the first factor longer if a unit of theirs is the
-#: limiter, and at most the second factor if the limiter is outside of them: L2 or DRAM.
+#: Half of the multiprocessors take at least the first factor of the time if the limiter is a unit
+#: of a multiprocessor, and at most the second factor if the limiter is L2 or DRAM.
 _INSIDE, _OUTSIDE = 1.5, 1.2
 #: The limiters that experiments remove. All other experiments remove accesses to memory.
 _REMOVED = {"no bank conflicts": Kind.SHARED, "no barriers": Kind.LATENCY}
@@ -50,7 +50,7 @@ def by_trials(m: Measurement, record: WhatIf) -> Limiter:
 
 
 def _rules(m: Measurement, record: WhatIf) -> Iterator[_Rule]:
-    """Whether each rule applies, the limiter that it names, and its evidence."""
+    """List the rules: whether each applies, the limiter that it names, and its evidence."""
     per_processor, waves, few = _grid(m)
     best = _best(record)
     saved, kind, gains = 0.0, Kind.UNKNOWN, list[Evidence]()
@@ -89,7 +89,7 @@ def _net(trial: Trial) -> float:
 def _best(record: WhatIf) -> Trial | None:
     """The experiment with the largest gain, if the gain is clear.
 
-    A weak experiment counts if the kernel becomes faster although the switch costs time.
+    A weak experiment counts if its gain is large without the cost of the switch.
     """
     clear = [t for t in record if t.gain and t.clear == "faster"]
     sound = [t for t in clear if t.verdict == "sound" or _net(t) >= MATTERS]
@@ -102,10 +102,10 @@ def _longer(record: WhatIf, experiment: str) -> float:
 
 
 def _costs(record: WhatIf) -> tuple[float, str, list[Evidence]]:
-    """The cost of added instructions, the unit that limits them, and statements on each kind.
+    """The cost of added instructions, the unit that limits them, and evidence for each kind.
 
     The cost is relative to the average cost of the kernel's instructions. The kind with the
-    smallest dose is the kernel's own, the other kind is the control.
+    smallest dose is the kernel's own. The other kind is the control.
     """
     sound = [t for t in record if t.dose and t.seconds and t.verdict == "sound"]
     least = {t.count: t for t in sorted(sound, key=lambda t: -t.dose)}
@@ -122,7 +122,7 @@ def _costs(record: WhatIf) -> tuple[float, str, list[Evidence]]:
 
 
 def _grid(m: Measurement) -> tuple[float, float, list[Evidence]]:
-    """Blocks per multiprocessor and waves of the kernel whose threads have most registers."""
+    """Blocks per multiprocessor and waves of the kernel that uses the most registers."""
     processors = number_in(m.context, "cuda", "multiprocessors")
     kernels = {math.prod(k.grid) * math.prod(k.block) * k.registers: k for k in m.kernels}
     if not (processors and kernels):

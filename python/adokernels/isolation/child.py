@@ -175,7 +175,7 @@ class FunctionOnHost:
         if not isinstance(self._returned, tuple):
             self._returned = (self._returned,)
         for array in self._returned:
-            masked = hasattr(array, "filled")  # does not import numpy.ma in the timed interval
+            masked = hasattr(array, "filled")  # avoids an import of numpy.ma in the timed interval
             if masked or not (hasattr(array, "shape") or self._numpy.isscalar(array)):
                 raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
         self._kept = [self._on_host(array) for array in self._returned]

@@ -1,8 +1,8 @@
-"""Experiments: one variant timed under changed conditions, which show what it depends on.
+"""Experiments: one variant timed under changed conditions, to find what its time depends on.
 
 On a CPU: fewer threads, operands that fit in each cache, other instruction sets, hardly any work.
 The rules in :mod:`adokernels.diagnosis.cpu_rules` derive the limiter from the times. On a GPU,
-``ado.what_if`` times calls with a lower occupancy, and on fewer multiprocessors.
+``ado.what_if`` times calls with a lower occupancy and on fewer multiprocessors.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Trial:
 def _runs_of(plan: Iterable[Callable[[], _Trial | None]], budget: float) -> list[Run]:
     """Sample the planned trials in rounds, as far as the time suffices, the first ones first.
 
-    A trial that fails is left out.
+    Failed trials are omitted.
     """
     start, trials, planned = time.perf_counter(), [], 0.0
     for make in plan:
@@ -268,7 +268,7 @@ def _rounded(length: float) -> int:
 def with_half_occupancy(
     variant: BuiltInVariant, call: Call, block: Block | None = None
 ) -> Call | None:
-    """The call with so much extra shared memory that half of the blocks are resident, if it can."""
+    """The call with extra shared memory that halves the resident blocks; None if impossible."""
     kernels = [k for k in call.kernels() if k.resident_warps]
     if not kernels:
         return None

@@ -193,8 +193,8 @@ def stream_handle(stream: Any, device: str = "cuda") -> int:
 def difference_between(got: Any, want: Any, task: Task, path: str = "") -> str:
     """Where two results differ by more than the task allows, as text; empty if they agree.
 
-    Containers are compared item by item, masked arrays by their masks and the other elements,
-    arrays, frames and numbers as arrays, other objects with ``==``. Without a tolerance, the
+    Containers are compared item by item; masked arrays by their masks and unmasked elements;
+    arrays, frames and numbers as arrays; other objects with ``==``. Without a tolerance, the
     element types of arrays must also agree.
     """
     lead = f"{path} " if path else ""
@@ -207,7 +207,7 @@ def difference_between(got: Any, want: Any, task: Task, path: str = "") -> str:
             return f"{lead}has {len(got)} items, not {len(want)}"
         pairs = [(f"{path}[{i}]", *pair) for i, pair in enumerate(zip(got, want, strict=True))]
     elif np.ma.isMaskedArray(got) or np.ma.isMaskedArray(want):
-        pairs = [  # what lies below a mask does not matter
+        pairs = [  # masked elements are not compared
             (f"{path}.mask", np.ma.getmaskarray(got), np.ma.getmaskarray(want)),
             (path, np.ma.filled(got, 0), np.ma.filled(want, 0)),
         ]

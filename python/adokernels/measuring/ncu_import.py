@@ -99,7 +99,7 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     path
         A file of ``ncu --csv --page raw`` (``ncu --import x.ncu-rep --csv --page raw > x.csv``), of
         ``ncu --csv`` with its default page, or of ``ncu --csv --metrics ...``, also if pandas or a
-        spreadsheet has saved it again; or a report ``.ncu-rep``, which needs the program ``ncu``.
+        spreadsheet has saved it again; or an ``.ncu-rep`` report, which needs the program ``ncu``.
 
     Returns
     -------
@@ -430,7 +430,7 @@ def _factor(unit: str) -> float:
 
 
 def _of_report(file: Path) -> Iterable[_Launch]:
-    """The launches of a report, as the program of Nsight Compute prints them."""
+    """The launches of a report, as ``ncu`` prints them."""
     ncu = toolkit.program("ncu")
     if not ncu:
         raise _core.Unavailable(

@@ -106,7 +106,7 @@ def scan(
         Whether to find the size from which a GPU pays off for NumPy arrays. For each problem, three
         default calls are then timed: on the CPU, on the GPU with upload and download, and the
         kernel alone, with operands on the GPU. The first two are calls as a user writes them, timed
-        interleaved by the host's clock.
+        alternately by the host's clock.
     seconds
         The time for the whole call, which the problems share equally.
     precision, ceilings, progress

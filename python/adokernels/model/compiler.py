@@ -244,7 +244,7 @@ def compiled(
     nvrtc = _nvrtc()
     from cuda.pathfinder import find_nvidia_header_directory
 
-    # Wheels of other packages can contain a part of the headers, without crt/. Toolkits have all.
+    # Wheels of other packages can lack headers, for example crt/. Toolkits have all headers.
     folders = [_STANDARD_HEADERS, *map(find_nvidia_header_directory, ("cudart", "cccl"))]
     folders += [str(path) for path in toolkit.headers()]
     flags = [f"{name}={value}" if name in _WITH_VALUE else name for name, value in options]

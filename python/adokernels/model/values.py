@@ -56,7 +56,7 @@ def host_operands(operands: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def in_host_order(operand: Any) -> Any:
-    """Copy a NumPy array whose bytes have the other order; return other operands as they are."""
+    """Copy a NumPy array to the host's byte order; return other operands unchanged."""
     swapped = isinstance(operand, np.ndarray) and not operand.dtype.isnative
     return operand.astype(operand.dtype.newbyteorder("=")) if swapped else operand
 

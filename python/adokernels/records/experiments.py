@@ -1,4 +1,4 @@
-"""Records of experiments: one CPU variant timed under changed conditions, which show its limiter.
+"""Records of experiments: a CPU variant timed under changed conditions, to find its limiter.
 
 Each run changes one condition of the measurement; the ratio of the times shows how much the variant
 depends on it.

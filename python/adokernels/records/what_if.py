@@ -55,8 +55,8 @@ class Trial(Fields):
         On a GPU: whether the changed kernels are ``"faster"``, ``"slower"``, ``"same"``, or
         ``"unclear"``.
     dose
-        The number of instructions that it adds to each arithmetic instruction; 0 if it adds none.
-        `count` is their kind. They cost time, so there is no gain.
+        The number of instructions that are added to each arithmetic instruction; 0 if none are.
+        `count` is their kind. Added instructions cost time, so there is no gain.
     added
         The number of added instructions, relative to all executed instructions of PTX.
     intrusion
@@ -101,7 +101,7 @@ class Trial(Fields):
 
     @property
     def growth(self) -> float:
-        """The increase of the time by added instructions, relative to the original time."""
+        """The relative increase in time caused by added instructions."""
         return self.seconds / self.off_seconds - 1 if self.seconds and self.dose else 0.0
 
 
@@ -157,10 +157,10 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
         return largest(t for t in self.trials if t.experiment not in _BOUNDS)
 
     def headroom(self, kind: str) -> float | None:
-        """The added instructions of a kind at which the time has grown by 5 %, by interpolation.
+        """The added instructions per instruction at which the time has grown by 5 %.
 
-        They are relative to the most important arithmetic instructions. The result is infinite if
-        the time grows by less, and None if no sound trial adds such instructions.
+        Interpolated, per arithmetic instruction of the most important kind. The result is infinite
+        if the time grows by less, and None if no sound trial adds such instructions.
         """
         points = [(t.dose, t.growth) for t in self.trials if t.adds(kind)]
         for (dose, growth), (more, then) in pairwise([(0, 0.0), *sorted(points)]):

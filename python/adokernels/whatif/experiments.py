@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int, int, int]
 #: Counts of a kernel by source line, kind and field; line 0 has the counts of the whole kernel.
 Counts: TypeAlias = Counter[tuple[int, str, str]]
-#: The instructions of a kernel, which each form changes.
+#: The number of executed instructions. Every experiment changes it.
 TOTAL = 0, "instructions", ""
 #: Arrays by address or by name; None for unknown ones.
 Arrays: TypeAlias = set[int | str | None]
@@ -125,7 +125,7 @@ EXPERIMENTS = (
 )  # fmt: skip
 
 
-#: The share of the arithmetic from which floating-point instructions are the important ones.
+#: The minimum share of floating-point instructions in the arithmetic; else integers get the dose.
 _LEAST_SHARE = 0.2
 _DOSE_MEANING = (
     "Independent instructions are added to each {} instruction. The growth of the time shows what "
@@ -134,7 +134,7 @@ _DOSE_MEANING = (
 
 
 def doses(subjects: Iterable[Subject]) -> list[Experiment]:
-    """The experiments with additional instructions of the most important kind, and of integers."""
+    """The experiments that add instructions of the most important kind, or integer ones."""
     counts = sum((subject.counts for subject in subjects), Counter[tuple[int, str, str]]())
     executed = {kind: counts[0, "arithmetic", kind] for kind in KINDS}
     place = "FP64" if 2 * executed["FP64"] >= executed["FP32"] else "FP32"
@@ -288,7 +288,7 @@ class Plan:
 
     @property
     def added(self) -> Counter[str]:
-        """The machine instructions that a dose adds: its own, and the stores of the sums."""
+        """The machine instructions of a dose: the added ones, and the stores of the sums."""
         dose, body = self.experiment.dose, self.subject.code.kernel.body
         if not dose:
             return Counter()
@@ -419,7 +419,7 @@ def _added(dose: Dose, before: Counts) -> Counts:
 
 
 def changed(before: Counts, after: Counts) -> dict[tuple[int, str, str], tuple[int, int]]:
-    """The counts that differ, apart from the number of instructions."""
+    """The counts that differ, except the number of instructions."""
     keys = (before | after).keys() - {TOTAL}
     return {key: (before[key], after[key]) for key in keys if before[key] != after[key]}
 

@@ -30,7 +30,7 @@ _VERSION = re.compile(r"Unsupported \.version.*current version is '([\d.]+)'", r
 _MOVE = ", -RZ, RZ, "
 #: Registers by which the forms may differ.
 _MOST_REGISTERS = 8
-#: Differences as a share of the instructions that a dose adds.
+#: The maximum number of differences, as a share of the instructions that a dose adds.
 _MOST_OF_DOSE = 0.1
 #: Limits of a multiprocessor of compute capability 9.0 (CUDA C++ Programming Guide, table 29).
 _MOST_PER_THREAD = 255
@@ -57,7 +57,7 @@ class MachineCode:
         return min(by_registers, _WARPS // warps, _SLOTS, _SHARED // (shared_bytes + _RESERVED))
 
     def most_registers(self, threads: int, shared_bytes: int) -> int:
-        """The largest number of registers with as many resident blocks."""
+        """The largest number of registers that does not reduce the number of resident blocks."""
         blocks = self.resident_blocks(threads, shared_bytes)
         forms = (replace(self, registers=n) for n in range(_MOST_PER_THREAD, self.registers, -1))
         same = (f.registers for f in forms if f.resident_blocks(threads, shared_bytes) == blocks)
@@ -159,9 +159,9 @@ def differences(
     shared_bytes: int,
     added: Counter[str] | None = None,
 ) -> list[str]:
-    """The differences of the machine code from the original, apart from the switch.
+    """The differences from the original machine code, except those of the switch.
 
-    `added` are the instructions that a dose adds; few other differences do not matter then.
+    `added` are the instructions that a dose adds. With a dose, a few differences are accepted.
     """
     found, more = [], added or Counter[str]()
     missing = more.total() + original.opcodes.total() - other.opcodes.total()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 CONSTANTS, _SPREAD = "ado_what_if", "ado_what_if_spread"
 #: The variable to which sums of added instructions are stored.
 _SINK = f"{CONSTANTS}_sink"
-#: The source files of rewritten modules: for sites, and for arithmetic instructions, whose line is
-#: the position of their kind.
+#: The source files of rewritten modules: for sites, and for arithmetic instructions. The line of an
+#: arithmetic instruction is the position of its kind in ``KINDS``.
 FILE, ARITHMETIC = "what_if", "what_if_arithmetic"
 #: The kinds of arithmetic instructions.
 KINDS = {
@@ -45,7 +45,7 @@ LINES, LINE = 127, 128
 _FEWER = 1 << 25
 #: The only value that is stored in the experiment without stores.
 _MAGIC = 0x9E3779B9
-#: A value that sums of added instructions do not have.
+#: A value that the sums of added instructions never reach.
 _KEPT = 0x5BD1E995
 #: Accesses that communicate with other threads.
 ORDERED = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
@@ -86,7 +86,7 @@ class Dose(NamedTuple):
 
     @property
     def kept(self) -> Sequence[str]:
-        """Store the sums if they have values that they do not have, so that ptxas keeps them."""
+        """A store that is never executed, so that ptxas keeps the sums."""
         bits = f"b{self.type[1:]}"
         return (
             f"setp.eq.{bits} %ado_kept, %ado_sum0, {_KEPT};",
@@ -199,7 +199,7 @@ class Writer:
 
     @cached_property
     def order(self) -> dict[int, int]:
-        """The number of each changed statement."""
+        """The position of each changed statement among the changed ones."""
         return {index: number for number, index in enumerate(self.changes)}
 
     def group(self, site: Site) -> int:
@@ -423,7 +423,7 @@ def no_barrier(writer: Writer, site: Site) -> list[str]:
 
 
 def dosed(writer: Writer, site: Site) -> list[str]:
-    """An instruction after added instructions, each of which changes the next sum.
+    """The added instructions, which update the sums in turn, and then the original instruction.
 
     Added integer instructions alternate between a product and a logical operation, because ptxas
     would combine equal operations.

@@ -62,7 +62,7 @@ from adokernels.whatif.timing import GpuWork, Recording, observed, timed
 
 #: The smallest share of the excess, or of the requests, that an experiment must change.
 _LEAST_COVERED = 0.5
-#: The smallest share of the arithmetic of all kernels from which a kernel gets a dose.
+#: A kernel gets a dose if it has at least this share of the arithmetic of all kernels.
 _LEAST_DOSED = 0.1
 #: The maximum bytes of operands and results of a built-in variant in the proof for a GPU.
 _PROOF_BYTES = 2 << 20
@@ -86,7 +86,7 @@ def what_if(
     they are discarded. The gain shows how much time the property costs.
 
     On a GPU, further experiments add arithmetic instructions, halve the resident blocks, or use
-    half of the multiprocessors. They show what limits a kernel, and promise no gain.
+    half of the multiprocessors. They show what limits a kernel. They do not promise a gain.
 
     Each experiment is proved first. On the emulator, the kernel with the switch off must have the
     original result and access counts, and the switch may change only the count of the experiment.
