@@ -19,7 +19,7 @@ gate = load_script("benchmarks/gate.py")
 
 @pytest.fixture
 def rng():
-    """Each run has the same noise, because any verdict on noise can be wrong by chance."""
+    """Each run has the same noise, because a verdict on random noise can be wrong by chance."""
     return np.random.default_rng(1)
 
 

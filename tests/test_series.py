@@ -196,7 +196,7 @@ def test_the_bound_is_the_classical_one():
 
 
 def test_the_polynomial_of_all_elements_is_positive():
-    """The relative error is therefore small."""
+    """No result is near 0, so the relative error is small."""
     x = np.concatenate([np.linspace(-1.5, 1.5, 3001), -1 - np.geomspace(1e-9, 0.1, 100)])
     assert tasks.TASKS["instruction_parallelism"].expected(x).min() > 0.5
 

@@ -29,7 +29,7 @@ TRIED = ("naive", "coalesced", "tiled", "square", "vectorised", "tensor_cores")
 
 
 def sweep(ladder: Any, operands: Any, seconds: float, *more: Any) -> ado.records.Sweep:
-    """The variants of a ladder and the product of torch."""
+    """Measure the variants of a ladder and the product of torch."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -42,7 +42,7 @@ def sweep(ladder: Any, operands: Any, seconds: float, *more: Any) -> ado.records
 
 
 def with_triton(operands: Any) -> ado.records.Sweep:
-    """The ladder in FP16 and the kernel in Triton."""
+    """Measure the ladder in FP16 and the kernel in Triton."""
     from triton_dot import triton_dot
 
     return complete(sweep(ladders.fp16, operands, 12, triton_dot), ["triton_dot"])

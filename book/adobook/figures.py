@@ -1,4 +1,4 @@
-"""Tables of profiler figures, published ones next to ours, and ranks of kernels."""
+"""Tables of published profiler figures next to ours, and ranks of kernels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Subject:
         return self.counters.get(key) if self.counters else None
 
     def text(self, key: str, unit: str = "") -> str:
-        """The cell of a quantity; empty if it is unknown. Some are not shown if they are 0."""
+        """The cell of a quantity; empty if unknown and, for some quantities, if it is 0."""
         value = _COMPUTED[key][2](self) if key in _COMPUTED else self.get(key)
         if value is None or isinstance(value, str) or (not value and key in _SHOWN_IF_NOT_ZERO):
             return str(value or "")
@@ -131,7 +131,7 @@ def title_and_unit(key: str, p: Published | None = None) -> tuple[str, str]:
 
 
 def figures(m: Measurement, published: Iterable[Published], variant: str) -> str:
-    """Write a table of the published figures of a variant, and the same quantities of ours."""
+    """Write a table of the published figures of a variant and our values of these quantities."""
     mine = [p for p in published if p.variant == variant]
     sources = list(dict.fromkeys((p.document, p.device) for p in mine))
     header = ["quantity", *(f"{document}, {device}" for document, device in sources)]

@@ -191,7 +191,7 @@ class Limited:
 
     @property
     def agrees(self) -> bool:
-        """Whether both are the same, or the experiments name memory and the counters a level of it.
+        """Whether both are the same, or experiments name memory and counters one of its levels.
 
         Memory and shared memory also agree with latency whose largest stall is a wait for them.
         """
@@ -281,7 +281,7 @@ def _looseness(rows: Iterable[Row]) -> str:
 
 
 def main() -> None:
-    """Print the scores of the records of folders."""
+    """Print the scores of the records in folders."""
     paths = [path for folder in sys.argv[1:] for path in sorted(Path(folder).glob("*.json*"))]
     records = [ado.load(path) for path in paths]
     sweeps = [record for record in records if isinstance(record, Sweep)]

@@ -1,4 +1,4 @@
-"""The product of two matrices in FP16 in Triton."""
+"""The FP16 product of two matrices in Triton."""
 
 from typing import Any
 
