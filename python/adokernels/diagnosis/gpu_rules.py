@@ -30,8 +30,8 @@ _INSIDE, _OUTSIDE = 1.5, 1.2
 #: The limiters that experiments remove. All other experiments remove accesses to memory.
 _REMOVED = {"no bank conflicts": Kind.SHARED, "no barriers": Kind.LATENCY}
 #: Why a limiter is unknown.
-_BOTH = "both accesses and instructions take most of the time"
-_NEITHER = "instructions or their latency limit it, not accesses or barriers"
+_BOTH = "accesses and instructions both take most of the time"
+_NEITHER = "neither accesses nor barriers limit it, but instructions or their latency"
 #: The maximum number of experiments that are shown as evidence.
 _SHOWN = 3
 
