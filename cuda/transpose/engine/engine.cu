@@ -104,9 +104,12 @@ const char* why_slower_few_columns(const Transpose& p, const Hardware& gpu) {
 }
 
 constexpr Choice<Transpose> kChoices[] = {
-    {"tiled", why_slower_tile},        {"padded", why_slower_tile},
-    {"coarsened", why_slower_tile},    {"wide", why_slower_wide},
-    {"tma", why_slower_tma},           {"unaligned_rows", why_slower_unaligned_rows},
+    {"tiled", why_slower_tile},
+    {"padded", why_slower_tile},
+    {"coarsened", why_slower_tile},
+    {"wide", why_slower_wide},
+    {"tma", why_slower_tma},
+    {"unaligned_rows", why_slower_unaligned_rows},
     {"few_columns", why_slower_few_columns},
     {"few_rows", why_slower_few_rows},
 };

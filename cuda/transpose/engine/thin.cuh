@@ -207,9 +207,9 @@ __global__ void __launch_bounds__(kThreads)
   const int rows = static_cast<int>(min(a.rows - first, std::int64_t{shape.rows}));
   const bool padded = shape.pitch > a.cols;  // else all rows are staged as a single one
   const ConstBytes flat{a.data, 1, a.rows * a.cols, 0};
-  const Staged tile = padded ? stage_rows(a, first, rows, 0, shape.bytes, shared, shape)
-                             : stage_rows(flat, 0, 1, first * a.cols, rows * shape.bytes, shared,
-                                          shape);
+  const Staged tile =
+      padded ? stage_rows(a, first, rows, 0, shape.bytes, shared, shape)
+             : stage_rows(flat, 0, 1, first * a.cols, rows * shape.bytes, shared, shape);
   commit_copies();
   wait_for_copies<0>();
   __syncthreads();
