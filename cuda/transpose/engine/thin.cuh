@@ -139,7 +139,28 @@ __device__ int first_element(int lane, int pitch) {
   return lane / (32 / kCount);
 }
 
+#endif
+
+// Maximum number of rows for few_rows, which needs up to one thread per row of a period, and of
+// columns for few_columns.
+constexpr std::int64_t kFew = kThreads;
+
+// Parts of rows have at least 256 bytes, because smaller parts would have many incomplete sectors.
+constexpr std::int64_t kPartBytes = 256;
+
+// Bytes of each of `count` long rows that a block processes: about `staged` bytes in total, or
+// fewer if that is necessary for `blocks` blocks per multiprocessor.
+int part_of_rows(std::int64_t row_bytes, std::int64_t count, std::int64_t staged, int blocks,
+                 const Hardware& gpu) {
+  const std::int64_t parts = std::max(blocks * gpu.multiprocessors, 1);
+  const std::int64_t longest = row_bytes / parts / kPartBytes * kPartBytes;
+  const std::int64_t part = ceil_div(staged / count, kPartBytes) * kPartBytes;
+  return static_cast<int>(std::max(std::min(part, longest), kPartBytes));
+}
+
 // ---- few_rows -----------------------------------------------------------------------------------
+#ifdef __CUDACC__
+
 // Few rows: a thread block reads a long part of each of the few rows of a, and writes whole rows of
 // out, which are contiguous in memory.
 //
@@ -193,7 +214,57 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+#endif
+
+// H200 (2026): bytes per block, and blocks per multiprocessor.
+constexpr int kRowsStaged = 16 << 10, kRowsBlocks = 2;
+
+// The block processes one sector less than `part` bytes per row, because a row may start within a
+// vector. Neighbouring rows of the tile then do not share a vector. The pitch is congruent to the
+// stride of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements
+// of a column are in different banks.
+StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
+  if (p.rows() == 0) return {.bytes = 1};
+  const int part = part_of_rows(p.cols() * p.a.type.size, p.rows(), kRowsStaged, kRowsBlocks, gpu);
+  StagedShape shape{.rows = static_cast<int>(p.rows()), .bytes = part - kSectorBytes, .lanes = 32};
+  while (shape.lanes < kThreads && shape.lanes * kStagedVector < part) shape.lanes *= 2;
+  shape.pitch = part + static_cast<int>(p.a.stride[0] & (kStagedVector - 1));
+  if (shape.pitch % (2 * kStagedVector) == 0) shape.pitch += kStagedVector;
+  while (p.rows() <= kFew && !shape.fits(gpu)) {
+    shape.bytes -= kSectorBytes;
+    shape.pitch -= kSectorBytes;
+  }
+  return shape;
+}
+
+constexpr Variant<Transpose> kFewRows = {
+    .name = "few_rows",
+    .changes = {"If a has few rows, copies long parts of all rows and stores whole rows of out.",
+                Step::kCoalescing, Step::kInFlight},
+    .why_not = [](const Transpose& p) -> const char* {
+      if (const char* reason = Transpose::why_not_out_of_place(p)) return reason;
+      if (p.rows() > kFew) return "a has more than 256 rows";
+      return p.out.packed() ? nullptr : "rows of out are padded, so whole rows are not contiguous";
+    },
+    .blocks = {{kBlock}},
+    .grid =
+        [](const Transpose& p, Extent, const Hardware& gpu) {
+          return p.rows() == 0
+                     ? Extent{}
+                     : grid_of(ceil_div(p.cols() * p.a.type.size, few_rows_shape(p, gpu).bytes), 1);
+        },
+    .shared_bytes = [](const Transpose& p, Extent,
+                       const Hardware& gpu) { return few_rows_shape(p, gpu).shared_bytes(); },
+    .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+      with_size(p, [&](auto size) {
+        launch(go, transpose_few_rows<size>, input_bytes(p), output_bytes(p),
+               few_rows_shape(p, go.hardware));
+      });
+    })};
+
 // ---- few_columns --------------------------------------------------------------------------------
+#ifdef __CUDACC__
+
 // Few columns: a thread block reads whole rows of a, which are contiguous in memory, and writes a
 // long part of each of the few rows of out. A warp writes a piece of one row at a time.
 template <int kSize>
@@ -244,44 +315,8 @@ __global__ void __launch_bounds__(kThreads)
 
 #endif
 
-// Maximum number of rows for few_rows, which needs up to one thread per row of a period, and of
-// columns for few_columns.
-constexpr std::int64_t kFew = kThreads;
-
-// Parts of rows have at least 256 bytes, because smaller parts would have many incomplete sectors.
-constexpr std::int64_t kPartBytes = 256;
-
-// Bytes of each of `count` long rows that a block processes: about `staged` bytes in total, or
-// fewer if that is necessary for `blocks` blocks per multiprocessor.
-int part_of_rows(std::int64_t row_bytes, std::int64_t count, std::int64_t staged, int blocks,
-                 const Hardware& gpu) {
-  const std::int64_t parts = std::max(blocks * gpu.multiprocessors, 1);
-  const std::int64_t longest = row_bytes / parts / kPartBytes * kPartBytes;
-  const std::int64_t part = ceil_div(staged / count, kPartBytes) * kPartBytes;
-  return static_cast<int>(std::max(std::min(part, longest), kPartBytes));
-}
-
-// H200 (2026): bytes per block, and blocks per multiprocessor.
-constexpr int kRowsStaged = 16 << 10, kRowsBlocks = 2;
+// H200 (2026).
 constexpr int kColumnsStaged = 12 << 10, kColumnsBlocks = 4;
-
-// The block processes one sector less than `part` bytes per row, because a row may start within a
-// vector. Neighbouring rows of the tile then do not share a vector. The pitch is congruent to the
-// stride of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements
-// of a column are in different banks.
-StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
-  if (p.rows() == 0) return {.bytes = 1};
-  const int part = part_of_rows(p.cols() * p.a.type.size, p.rows(), kRowsStaged, kRowsBlocks, gpu);
-  StagedShape shape{.rows = static_cast<int>(p.rows()), .bytes = part - kSectorBytes, .lanes = 32};
-  while (shape.lanes < kThreads && shape.lanes * kStagedVector < part) shape.lanes *= 2;
-  shape.pitch = part + static_cast<int>(p.a.stride[0] & (kStagedVector - 1));
-  if (shape.pitch % (2 * kStagedVector) == 0) shape.pitch += kStagedVector;
-  while (p.rows() <= kFew && !shape.fits(gpu)) {
-    shape.bytes -= kSectorBytes;
-    shape.pitch -= kSectorBytes;
-  }
-  return shape;
-}
 
 // Rows of whole vectors are padded by one vector, because otherwise all rows of the tile would
 // start in the same few banks.
@@ -298,31 +333,6 @@ StagedShape few_columns_shape(const Transpose& p, const Hardware& gpu) {
   while (!shape.fits(gpu)) shape.rows -= kSectorBytes / size;
   return shape;
 }
-
-constexpr Variant<Transpose> kFewRows = {
-    .name = "few_rows",
-    .changes = {"If a has few rows, copies long parts of all rows and stores whole rows of out.",
-                Step::kCoalescing, Step::kInFlight},
-    .why_not = [](const Transpose& p) -> const char* {
-      if (const char* reason = Transpose::why_not_out_of_place(p)) return reason;
-      if (p.rows() > kFew) return "a has more than 256 rows";
-      return p.out.packed() ? nullptr : "rows of out are padded, so whole rows are not contiguous";
-    },
-    .blocks = {{kBlock}},
-    .grid =
-        [](const Transpose& p, Extent, const Hardware& gpu) {
-          return p.rows() == 0
-                     ? Extent{}
-                     : grid_of(ceil_div(p.cols() * p.a.type.size, few_rows_shape(p, gpu).bytes), 1);
-        },
-    .shared_bytes = [](const Transpose& p, Extent,
-                       const Hardware& gpu) { return few_rows_shape(p, gpu).shared_bytes(); },
-    .run = ADO_RUN([](const Transpose& p, const Launch& go) {
-      with_size(p, [&](auto size) {
-        launch(go, transpose_few_rows<size>, input_bytes(p), output_bytes(p),
-               few_rows_shape(p, go.hardware));
-      });
-    })};
 
 constexpr Variant<Transpose> kFewColumns = {
     .name = "few_columns",
