@@ -321,6 +321,14 @@ def _seed_library(monkeypatch, sequence):
 
 
 @pytest.fixture(autouse=True)
+def figures_are_closed():
+    """Close the figures of a test, because matplotlib warns of many."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
+@pytest.fixture(autouse=True)
 def library_is_seeded(request, monkeypatch):
     """Random numbers that the library draws derive from the seed, too."""
     _seed_library(monkeypatch, _sequence(request).spawn(1)[0])
