@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(kThreads)
 
   const int cols = static_cast<int>(out.rows), lane = thread_in_block() % 32;
   const int start = first_element<kSize>(lane, shape.pitch);
-  // One extra element, because the first unit of a row can start before the row.
+  // kCount - 1 more elements, because the first unit of a row can start before the row.
   const int pieces = cols * ((rows + kCount - 1 + kPiece - 1) / kPiece);
   for (int piece = thread_in_block() / 32; piece < pieces; piece += kWarps) {
     const int col = piece % cols;

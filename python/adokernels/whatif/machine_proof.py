@@ -159,7 +159,7 @@ def differences(
     shared_bytes: int,
     added: Counter[str] | None = None,
 ) -> list[str]:
-    """The differences from the original machine code, except those of the switch.
+    """Differences from the original machine code that the switch does not cause.
 
     `added` are the instructions that a dose adds. With a dose, a few differences are accepted.
     """
