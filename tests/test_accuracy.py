@@ -12,7 +12,6 @@ from charting import (
     drawn,
     legend_words,
     make_gpp,
-    make_offloads,
     make_transpose,
     outside,
     with_peers,
@@ -20,7 +19,6 @@ from charting import (
 
 import adokernels as ado
 from adokernels.charts.accuracy import accuracy, frontier
-from adokernels.records.scan import Offload
 from adokernels.report import page
 from adokernels.tables.measurements import sweep_table
 from adokernels.tables.rendering import to_text
@@ -119,24 +117,6 @@ def test_every_view_of_times_has_the_errors_if_they_are_known(view):
     assert "ulp" not in repr(show(measured))
 
 
-def test_the_table_of_calls_has_errors_and_reasons():
-    scan = make_offloads()
-    assert "error" not in repr(scan)
-    first, *rest = scan.offloads
-    cpu, gpu = (
-        dataclasses.replace(m, error_ulp=ulp, error_relative=1e-7, waits=m.samples)
-        for m, ulp in ((first.cpu, 0.5), (first.gpu, 2.5))
-    )
-    shown = repr(
-        dataclasses.replace(
-            scan, offloads=(Offload(cpu=cpu, gpu=gpu, uploaded=1, downloaded=1), *rest)
-        )
-    )
-    assert "0.5 ulp, 2.5 ulp" in shown
-    assert "no verdict on 8 KiB: other work disturbed" in shown
-    assert "resolution: differences below" in shown
-
-
 def test_records_and_files_have_both_errors(tmp_path):
     sweep = gpp(0.5, None)
     first, second = sweep.records()[:2]
@@ -153,10 +133,9 @@ def test_records_and_files_have_both_errors(tmp_path):
 # --- Chart ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("kind", ["ulp", "relative"])
+@pytest.mark.parametrize(("size", "kind"), zip(SIZES, ("ulp", "relative"), strict=True))
 @pytest.mark.parametrize("errors", [(2.0, 3.0), (0.0, 3.0, 100.0), (1e5,), (9.0, 8.0, 7.0, 6.0)])
-def test_no_words_overlap(errors, kind, size):
+def test_no_words_overlap(errors, size, kind):
     ax = draw(gpp(*errors), size, kind=kind)
     assert not clashes(ax)
     assert not outside(ax)

@@ -3,7 +3,6 @@
 import gc
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -46,17 +45,11 @@ class Cupy:
             "spin",
         )
 
-    def array(self, host):
-        return self.library.asarray(host)
-
-    def host(self, array):
-        return self.library.asnumpy(array)
+        self.array, self.host = self.library.asarray, self.library.asnumpy
+        self.taken = self.library.from_dlpack
 
     def pointer(self, array):
         return array.data.ptr
-
-    def taken(self, array):
-        return self.library.from_dlpack(array)
 
     def stream(self, kind):
         if kind == "default":
@@ -164,24 +157,7 @@ class Numba:
         return self.library.as_cuda_array(array)
 
 
-class Ado:
-    has_steps = has_negative_steps = False
-    can_write = True
-
-    def array(self, host):
-        return ado.to_device(host)
-
-    def host(self, array):
-        return array.numpy()
-
-    def pointer(self, array):
-        return array.__cuda_array_interface__["data"][0]
-
-    def taken(self, array):
-        return array
-
-
-LIBRARIES = {"cupy": Cupy, "torch": Torch, "jax": Jax, "numba": Numba, "ado": Ado}
+LIBRARIES = {"cupy": Cupy, "torch": Torch, "jax": Jax, "numba": Numba}
 _made = {}
 
 
@@ -271,47 +247,6 @@ def test_results(library, layout):
 
 
 @pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
-def test_every_variant_on_unaligned_views(routine, variant):
-    """Views that start one element after an aligned address, and views with padded rows."""
-    cupy = library_named("cupy").library
-
-    lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
-    lengths["strided_copy"] = (6300,)
-    operands = routine.task.random_operands(lengths.get(routine.name, (70, 90)))
-    if routine.problem(*operands, variant=variant).why_not(variant):
-        pytest.skip("declines the problem")
-    expected = tuple_of(routine(*operands, variant=variant))
-
-    def shifted(a):
-        whole = cupy.zeros(a.size + 1, a.dtype)
-        whole[1:] = cupy.asarray(a).reshape(-1)
-        return whole[1:].reshape(a.shape)
-
-    def padded(a):
-        whole = cupy.zeros((*a.shape[:-1], a.shape[-1] + 5), a.dtype)
-        whole[..., 3:-2] = cupy.asarray(a)
-        return whole[..., 3:-2]
-
-    for change in (shifted, padded):
-        views = [change(a) for a in operands]
-        if routine.problem(*views, variant=variant).why_not(variant):
-            continue
-        results = tuple_of(routine(*views, variant=variant))
-        for result, right in zip(results, expected, strict=True):
-            np.testing.assert_allclose(result.numpy(), right, rtol=1e-5, atol=1e-4)
-        outs = tuple(change(np.zeros_like(e)) for e in expected)
-        try:
-            routine(*views, variant=variant, out=outs if len(outs) > 1 else outs[0])
-        except ValueError as error:  # why_not() above does not examine out
-            declined = rf"{routine.name}\[{variant}\]: rows of .*out are (padded|not aligned)"
-            if not re.match(declined, str(error)):
-                raise
-            continue
-        for out, right in zip(outs, expected, strict=True):
-            np.testing.assert_allclose(cupy.asnumpy(out), right, rtol=1e-5, atol=1e-4)
-
-
-@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
 def test_every_variant_writes_only_its_result(routine, variant):
     """Results between guards in device memory, at an aligned address and one element later."""
     cupy = library_named("cupy").library
@@ -344,26 +279,6 @@ def test_every_variant_writes_only_its_result(routine, variant):
                 found = cupy.asnumpy(whole)
                 found[place] = sentinel
                 assert (found == sentinel).all(), f"{lengths}: memory around the result was written"
-
-
-def test_in_place(streaming):
-    for steps in (1, 2):
-        base = np.random.default_rng(1).random((64, 64), np.float32)
-        array = streaming.array(base)[::steps, ::steps]
-        assert ado.transpose(array, out=array) is array
-        ado.synchronize()
-        np.testing.assert_array_equal(streaming.host(array), base[::steps, ::steps].T)
-
-
-def test_interleaved_arrays_do_not_overlap():
-    cupy = library_named("cupy")
-    whole = cupy.array(np.arange(64.0).reshape(8, 8))
-    ado.transpose(whole[:, ::2], out=whole.T[1::2])
-    ado.synchronize()
-    host = np.arange(64.0).reshape(8, 8)
-    np.testing.assert_array_equal(cupy.host(whole)[:, 1::2], host[:, ::2])
-    with pytest.raises(ValueError, match="out overlaps a"):
-        ado.transpose(whole[:4], out=whole.T[:, 2:6])
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "f2", "i4", "f4", "u8", "f8", "c8", "c16"])
@@ -503,23 +418,18 @@ def test_producers_are_kept_until_the_work_has_finished(streaming):
 
 
 def test_read_only():
-    out = on_gpu(np.zeros((4, 3), np.float32), flags=producers.READ_ONLY)
-    with pytest.raises(ValueError, match=r"out must be writable, got a (read-only|JAX) array"):
-        ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out)
+    values = ado.to_device(np.ones((3, 4), np.float32))
+    memory = ado.to_device(np.zeros((4, 3), np.float32))
+    interface = memory.__cuda_array_interface__
     for read_only in (True, False):
-        memory = ado.to_device(np.zeros((4, 3), np.float32))
-        interface = dict(memory.__cuda_array_interface__)
-        interface["data"] = (interface["data"][0], read_only)
-        out = type("Interface", (), {"__cuda_array_interface__": interface})()
+        changed = {**interface, "data": (interface["data"][0], read_only)}
+        out = type("Interface", (), {"__cuda_array_interface__": changed})()
         if read_only:
-            with pytest.raises(
-                ValueError, match=r"out must be writable, got a (read-only|JAX) array"
-            ):
-                ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out)
-        else:
-            assert ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out) is out
-            ado.synchronize()
-            np.testing.assert_array_equal(memory.numpy(), np.ones((4, 3)))
+            with pytest.raises(ValueError, match="out must be writable, got a read-only array"):
+                ado.transpose(values, out=out)
+    assert ado.transpose(values, out=out) is out
+    ado.synchronize()
+    np.testing.assert_array_equal(memory.numpy(), np.ones((4, 3)))
 
 
 # --- Streams --------------------------------------------------------------------------------------
@@ -910,10 +820,6 @@ class TestSeveralGpus:
             assert m.context["cuda"]["uuid"] == uuids[1]
         assert ado.machine("cuda:1").context["cuda"]["uuid"] == uuids[1]
         assert ado.machine("cuda:0").context["cuda"]["uuid"] == uuids[0]
-
-    def test_missing_devices(self):
-        with pytest.raises(ado.Unavailable, match="device cuda:99 does not exist; this process"):
-            ado.transpose(self.values, device="cuda:99")
 
 
 EARLY = r"""

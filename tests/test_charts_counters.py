@@ -127,18 +127,6 @@ def test_bars_are_the_throughput_of_compute_and_memory():
     assert verticals == [0.6, 0.8]
 
 
-def test_the_busiest_level_is_named():
-    words = texts(drawn(speed_of_light, make_transpose()))
-    for profile, level in ((NAIVE, "L2"), (TILED, "L1"), (PADDED, "DRAM")):
-        assert f"{100 * profile['memory_sol']:.0f} % {level}" in words
-
-
-def test_the_title_says_what_limits():
-    title = drawn(speed_of_light, make_transpose()).get_title(loc="left")
-    share = f"{100 * NAIVE['memory_sol']:.0f} %"
-    assert title == f"naive: L2 (crossbar to L2) {share}; padded: latency"
-
-
 # Warp states.
 
 

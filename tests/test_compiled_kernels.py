@@ -166,13 +166,6 @@ def test_objects_with_a_source(source, settings, operands):
     compute(made, operands)
 
 
-def test_kernels_of_cupy(operands):
-    cupy = pytest.importorskip("cupy")
-    kernel = 'extern "C" ' + SOURCE.lstrip()
-    compute(variant(cupy.RawKernel(kernel, "saxpy", ("--std=c++17",)), kernel=None), operands)
-    compute(variant(cupy.RawModule(code=kernel)), operands)
-
-
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [

@@ -7,11 +7,8 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.measuring import pipeline
-from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.sampling import Sampler, Timing
+from adokernels.measuring.sampling import Sampler
 from adokernels.model.checker import Checker
-from adokernels.text import failure
 
 A = np.arange(64.0 * 48).reshape(64, 48)
 NAMES = ["naive_loops", "blocked", "simd"]
@@ -68,20 +65,6 @@ def test_the_other_variants_are_measured(method, call, fails_at, tmp_path):
     assert "skipped blocked: it fails with RuntimeError" in repr(found)
 
 
-def test_a_failing_first_variant(fails_at):
-    fails_at("sample", "naive_loops", 3)
-    found = sweep()
-    assert [m.variant for m in found] == ["blocked", "simd"]
-    assert found.step_pairs()
-
-
-def test_all_variants_may_fail(fails_at):
-    fails_at("sample", "simd", 3)
-    found = sweep(variants="simd")
-    assert not len(found)
-    assert list(found.skipped) == ["simd"]
-
-
 @pytest.mark.parametrize("calls", [0, 2], ids=["in its check", "in its warm-up"])
 def test_a_failing_peer(calls):
     found = sweep(peers={"own": Failing(calls), "numpy": A.T.copy})
@@ -133,25 +116,6 @@ def test_errors_of_the_gpu_are_raised(fails_at):
     assert len(sweep()) == 3
 
 
-def test_a_failure_during_counting(monkeypatch):
-    """On a machine without counters: the core's functions are replaced."""
-
-    def collect(work, label, *_):
-        if "simd" in label:
-            raise RuntimeError("broken")
-        return ado.records.Profile(label=label, kernels=(), cache="warm", collector="none")
-
-    monkeypatch.setattr(pipeline, "collect", collect)
-    checker = Checker(ado.transpose.problem(A, device="cpu"))
-    runs = {name: pipeline.Selected(name) for name in NAMES}
-    settings = Timing("warm", None, 0.01)
-    with ProgressDisplay(enabled=False) as display:
-        found = pipeline.measure_ladder(checker, runs, settings, display, metrics="default")
-    assert [m.variant for m in found] == NAMES
-    assert found["simd"].flags[0] == "no counters: it fails with RuntimeError: broken"
-    assert not any("no counters" in flag for flag in found["blocked"].flags)
-
-
 def test_a_scan_goes_on(fails_at):
     """A problem without a measurement has the reason, in the record and in the table."""
     fails_at("sample", "simd", 0)
@@ -167,17 +131,3 @@ def test_a_scan_goes_on(fails_at):
     assert "skipped simd" in repr(nothing)
     with pytest.raises(ValueError, match="scan must contain at least one measurement"):
         nothing.plot()
-
-
-def test_the_text_of_an_error_may_be_long_or_fail():
-    class Unreadable(Exception):
-        def __str__(self):
-            raise KeyError
-
-    assert failure(Unreadable()) == (
-        "it fails with Unreadable: (its text cannot be read: KeyError)"
-    )
-    assert len(failure(ValueError("x" * 10**7))) == 10_000
-    assert failure(ValueError("\ud800")).endswith("\N{REPLACEMENT CHARACTER}")
-    found = sweep(peers={"own": Failing(0, Unreadable())})
-    assert "its text cannot be read" in found.skipped["own"]

@@ -1,6 +1,5 @@
 """Comparing and measuring any function: results, operands, devices, records, the pytest fixture."""
 
-import json
 import re
 import subprocess
 import sys
@@ -87,13 +86,6 @@ def test_more_functions_are_compared_with_the_first_one():
     assert found.labels == ("quick", "the other")
 
 
-def test_equal_names_are_numbered():
-    found = compare(np.sort, np.sort, X)
-    assert found.labels == ("sort", "sort (2)")
-    assert functions.name_of(ado.transpose["simd"]) == "transpose[simd]"
-    assert functions.name_of(ado.transpose) == "transpose"
-
-
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -160,12 +152,6 @@ async def coroutine(x):
 def test_lazy_results_are_refused(lazy):
     with pytest.raises(TypeError, match="must do its work before it returns, got a"):
         compare(lazy, lazy, X)
-
-
-def test_dask_arrays_are_refused():
-    da = pytest.importorskip("dask.array")
-    with pytest.raises(TypeError, match="must do its work before it returns, got a Array"):
-        ado.measure(lambda: da.ones(3), seconds=0.01, cache="warm")
 
 
 # --- Operands that change -------------------------------------------------------------------------
@@ -442,34 +428,6 @@ def test_expressions_are_compared(tmp_path, capsys, monkeypatch):
 def test_the_status_tells_the_error(arguments, status, message, capsys):
     assert run(*arguments) == status
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("verdict", "ratio", "status"),
-    [(Verdict.SLOWER, 0.5, 1), (Verdict.UNCLEAR, 1.0, 4), (Verdict.SAME, 1.0, 0)],
-)
-def test_the_status_tells_the_verdict(verdict, ratio, status, monkeypatch):
-    found = compare({"f": np.sort, "g": np.sort}, X)
-    judged = ado.records.Comparison(
-        verdict, ratio, (0.8 * ratio, ratio), ours="g", theirs="f", samples=30
-    )
-    found[0].__dict__["comparison"] = judged
-    monkeypatch.setattr(ado, "compare", lambda *_, **__: found)
-    assert run("1", "1", "--fail-if-slower", "5%") == status
-
-
-def test_lists_and_diagnoses_are_written(tmp_path, capsys):
-    path = tmp_path / "l.json"
-    assert main(["list", "transpose", "--json", str(path)]) == 0
-    (ladder,) = json.loads(path.read_text())["ladders"]
-    assert [v["name"] for v in ladder["variants"]] == [v.name for v in ado.transpose]
-    quick = QUICK | {"ceilings": False, "limiter": False, "cache": "warm"}
-    sweep = ado.sweep(ado.transpose, np.ones((8, 8)), device="cpu", **quick)
-    sweep.save(tmp_path / "s.json")
-    assert main(["diagnose", str(tmp_path / "s.json"), "--json", str(path)]) == 0
-    found = json.loads(path.read_text())
-    assert found["kind"] == "diagnosis"
-    assert [f["variant"] for f in found["findings"]] == [m.variant for m in sweep.variants]
 
 
 # --- The fixture of pytest ------------------------------------------------------------------------
