@@ -31,83 +31,55 @@ def module(name):
 
 
 class Cupy:
-    """Functions to make and read arrays of a library, and to use its streams."""
+    """Functions to make and read arrays of a library, and to use its streams.
+
+    `overwrite` allocates memory, which may be freed memory of the library, and fills it with ones.
+    """
 
     has_steps = has_negative_steps = can_write = True
 
     def __init__(self):
-        self.library = module("cupy")
-        self.spin = self.library.RawKernel(
+        self.library = cupy = module("cupy")
+        spin = cupy.RawKernel(
             """extern "C" __global__ void spin(long long cycles) {
                  long long start = clock64();
                  while (clock64() - start < cycles) {}
                }""",
             "spin",
         )
-
-        self.array, self.host = self.library.asarray, self.library.asnumpy
-        self.taken = self.library.from_dlpack
-
-    def pointer(self, array):
-        return array.data.ptr
+        self.array, self.host, self.taken = cupy.asarray, cupy.asnumpy, cupy.from_dlpack
+        self.pointer = lambda array: array.data.ptr
+        self.streams = {
+            "default": lambda: cupy.cuda.Stream.null,
+            "per-thread": lambda: cupy.cuda.Stream.ptds,
+            "non-blocking": lambda: cupy.cuda.Stream(non_blocking=True),
+        }
+        self.using = lambda stream: stream
+        self.sleep = lambda: spin((1,), (1,), (np.int64(SPIN_CYCLES),))
+        self.idle = lambda stream: stream.done
+        self.overwrite = lambda shape, dtype: [cupy.ones(shape, dtype) for _ in range(8)]
 
     def stream(self, kind):
-        if kind == "default":
-            return self.library.cuda.Stream.null
-        if kind == "per-thread":
-            return self.library.cuda.Stream.ptds
-        return self.library.cuda.Stream(non_blocking=True)
-
-    def using(self, stream):
-        return stream
-
-    def sleep(self):
-        self.spin((1,), (1,), (np.int64(SPIN_CYCLES),))
-
-    def idle(self, stream):
-        return stream.done
-
-    def overwrite(self, shape, dtype):
-        """Allocate memory from the library, which may reuse freed memory, and fill it with ones."""
-        return [self.library.ones(shape, dtype) for _ in range(8)]
+        return self.streams[kind]()
 
 
-class Torch:
-    has_steps = can_write = True
+class Torch(Cupy):
     has_negative_steps = False
 
     def __init__(self):
-        self.library = module("torch")
-        if not self.library.cuda.is_available():
+        self.library = torch = module("torch")
+        if not torch.cuda.is_available():
             pytest.skip("torch sees no GPU")
-
-    def array(self, host):
-        return self.library.from_numpy(np.array(host)).cuda()
-
-    def host(self, array):
-        return array.cpu().numpy()
-
-    def pointer(self, array):
-        return array.data_ptr()
-
-    def taken(self, array):
-        return self.library.from_dlpack(array)
-
-    def stream(self, kind):
-        if kind == "default":
-            return self.library.cuda.default_stream()
-        if kind == "per-thread":
-            return self.library.cuda.ExternalStream(2)
-        return self.library.cuda.Stream()
-
-    def using(self, stream):
-        return self.library.cuda.stream(stream)
-
-    def sleep(self):
-        self.library.cuda._sleep(SPIN_CYCLES)
-
-    def idle(self, stream):
-        return stream.query()
+        self.array = lambda host: torch.from_numpy(np.array(host)).cuda()
+        self.host = lambda array: array.cpu().numpy()
+        self.pointer, self.taken = torch.Tensor.data_ptr, torch.from_dlpack
+        self.streams = {
+            "default": torch.cuda.default_stream,
+            "per-thread": lambda: torch.cuda.ExternalStream(2),
+            "non-blocking": torch.cuda.Stream,
+        }
+        self.using, self.idle = torch.cuda.stream, torch.cuda.Stream.query
+        self.sleep = lambda: torch.cuda._sleep(SPIN_CYCLES)
 
     def overwrite(self, shape, dtype):
         dtype = getattr(self.library, np.dtype(dtype).name)
@@ -118,23 +90,14 @@ class Jax:
     has_steps = has_negative_steps = can_write = False
 
     def __init__(self):
-        self.library = module("jax")
+        jax = module("jax")
         try:
-            self.device = self.library.devices("gpu")[0]
+            device = jax.devices("gpu")[0]
         except RuntimeError:
             pytest.skip("JAX sees no GPU")
-
-    def array(self, host):
-        return self.library.device_put(np.ascontiguousarray(host), self.device)
-
-    def host(self, array):
-        return np.asarray(array)
-
-    def pointer(self, array):
-        return array.unsafe_buffer_pointer()
-
-    def taken(self, array):
-        return self.library.dlpack.from_dlpack(array)
+        self.array = lambda host: jax.device_put(np.ascontiguousarray(host), device)
+        self.host, self.taken = np.asarray, jax.dlpack.from_dlpack
+        self.pointer = lambda array: array.unsafe_buffer_pointer()
 
 
 class Numba:
@@ -142,19 +105,11 @@ class Numba:
     has_negative_steps = False
 
     def __init__(self):
-        self.library = module("numba.cuda")
-
-    def array(self, host):
-        return self.library.to_device(np.ascontiguousarray(host))
-
-    def host(self, array):
-        return array.copy_to_host()
-
-    def pointer(self, array):
-        return array.__cuda_array_interface__["data"][0]
-
-    def taken(self, array):
-        return self.library.as_cuda_array(array)
+        cuda = module("numba.cuda")
+        self.array = lambda host: cuda.to_device(np.ascontiguousarray(host))
+        self.host = lambda array: array.copy_to_host()
+        self.pointer = lambda array: array.__cuda_array_interface__["data"][0]
+        self.taken = cuda.as_cuda_array
 
 
 LIBRARIES = {"cupy": Cupy, "torch": Torch, "jax": Jax, "numba": Numba}

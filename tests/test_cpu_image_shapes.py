@@ -11,7 +11,7 @@ import textwrap
 import numpy as np
 import pytest
 from conftest import check, isa_levels, random_of
-from test_image_filters import every_gradient
+from test_image_filters import EXPECTED, every_gradient
 
 import adokernels as ado
 from adokernels.model import tasks
@@ -39,7 +39,7 @@ def image_of(rng, shape, channels):
 
 
 def compare(name, image, **options):
-    routine, expected = ado.routines[name], tasks.TASKS[name].expected(image)
+    routine, expected = ado.routines[name], EXPECTED[name](image)
     options |= batch_option(routine, image)
     check(routine, (image,), expected, device="cpu", **options)
 
