@@ -150,10 +150,11 @@ CLUSTER, ROWS, GEMM = "cluster", "row_product", "split_average_then_gemm"
     ],
 )
 def test_choice_on_an_h200(shape, float32, float64):
+    tiny = np.zeros((1, 4, 1)), np.zeros((4, 4))
+    if ado.average_matvec.problem(*tiny, device="cpu").why_not(GEMM):
+        pytest.skip("cuBLAS was not found")
     for dtype, variant in ((np.float32, float32), (np.float64, float64)):
         vectors, matrix = (np.broadcast_to(dtype(0), s) for s in (shape, (shape[1], shape[1])))
-        if ado.average_matvec.problem(vectors, matrix, device="cpu").why_not(GEMM):
-            pytest.skip("cuBLAS was not found")
         assert h200_choice(ado.average_matvec, vectors, matrix) == variant, (shape, dtype)
 
 

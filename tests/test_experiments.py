@@ -99,10 +99,7 @@ CASES = {
         "accesses to DRAM",
     ),
     "vector arithmetic": (
-        (
-            *streams(128e9, 8e9, 8e9, 8e9, 8e9, flops=8.0),
-            run("L1", 4e9, flops=8.0, isa="baseline"),
-        ),
+        (*streams(128e9, 8e9, 8e9, 8e9, 8e9, flops=8.0), run("L1", 4e9, flops=8.0, isa="baseline")),
         Kind.COMPUTE,
         cpu_rules.VECTOR,
     ),
@@ -124,10 +121,7 @@ CASES = {
     "L2": ((run("L2", 100e9), run("L1", 250e9)), Kind.L2, "L2"),
     "L3": ((run("L3", 28e9), run("L1", 250e9), run("L2", 100e9)), Kind.L3, "L3"),
     "one thread uses its thread well": (
-        (
-            run(GIVEN, 12e9, threads=16, cache="cold"),
-            *streams(12e9, 12e9, **FAST)[1:],
-        ),
+        (run(GIVEN, 12e9, threads=16, cache="cold"), *streams(12e9, 12e9, **FAST)[1:]),
         Kind.PARALLELISM,
         cpu_rules.ONE_THREAD,
     ),
@@ -140,10 +134,7 @@ CASES = {
         cpu_rules.BALANCE,
     ),
     "a call": (
-        (
-            run("L1", 1e9),
-            run(SMALLEST, 24 / (0.9 * SIZES["L1"] / 1e9)),
-        ),
+        (run("L1", 1e9), run(SMALLEST, 24 / (0.9 * SIZES["L1"] / 1e9))),
         Kind.PARALLELISM,
         cpu_rules.CALL,
     ),
