@@ -85,12 +85,6 @@ def compared(sweep):
     return ado.compare(sweep, sweep)
 
 
-def tuning_of(sweep):
-    settings = {m.variant: ado.records.Setting((32,)) for m in sweep.variants}
-    plain = dataclasses.replace(sweep, measurements=sweep.variants, peers=())
-    return ado.records.Tuning(routine="gpp", variant="a", settings=settings, sweep=plain)
-
-
 def checked(sweep):
     name = sweep.variants[0].variant
     return ado.records.CheckResult("gpp", name, True, sweep=sweep)
@@ -99,7 +93,6 @@ def checked(sweep):
 VIEWS = {
     "scan": (scan_of, ", 2.2 ulp"),
     "changes": (compared, "2.2 ulp, 2.2 ulp"),
-    "tuning": (tuning_of, "2.2 ulp"),
     "check": (checked, "Its largest error is 2.2 ulp."),
     "each variant": (lambda s: to_text(page._variants_table(s), 300), "2.2 ulp"),
     "headline": (lambda s: page._headline([s], ["x"]), "2.2 ulp"),

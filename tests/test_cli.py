@@ -22,9 +22,15 @@ def run(capsys, *arguments):
     return status, captured.out, captured.err
 
 
-def test_list(capsys):
-    status, out, _ = run(capsys, "list")
+def shown(capsys, *arguments):
+    """The output of a command that succeeds."""
+    status, out, _ = run(capsys, *arguments)
     assert status == 0
+    return out
+
+
+def test_list(capsys):
+    out = shown(capsys, "list")
     assert " `x[offset::stride].copy()`." in out
     first_words = [line.split()[0] for line in out.splitlines() if line.strip()]
     assert [word for word in first_words if word in ado.routines] == list(ado.routines)
@@ -34,15 +40,13 @@ def test_list(capsys):
 
 @pytest.mark.parametrize("name", ado.routines)
 def test_list_of_one_routine(capsys, name):
-    status, out, _ = run(capsys, "list", name)
-    assert status == 0
+    out = shown(capsys, "list", name)
     for variant in ado.routines[name]:
         assert variant.name in out
 
 
 def test_info(capsys):
-    status, out, _ = run(capsys, "info")
-    assert status == 0
+    out = shown(capsys, "info")
     assert _core.isa() in out
     assert "DRAM copy" in out
 
@@ -51,8 +55,7 @@ def test_bench_stores_what_it_prints(capsys, tmp_path):
     store, plot = tmp_path / "t.json", tmp_path / "t.png"
     command = "bench transpose --shape 40x30 --dtype int16 --device cpu --seconds 0.02"
     arguments = [*command.split(), "--variants", "naive_loops,simd"]
-    status, out, _ = run(capsys, *arguments, "--json", str(store), "--plot", str(plot))
-    assert status == 0
+    out = shown(capsys, *arguments, "--json", str(store), "--plot", str(plot))
     assert "simd" in out
     sweep = ado.load(store)
     assert [m.variant for m in sweep] == ["naive_loops", "simd"]
@@ -125,42 +128,33 @@ def test_commands_that_time_refuse_the_emulator(capsys, monkeypatch):
     assert "the emulator does not measure time: pass device='cpu'" in err
 
 
-@pytest.fixture(scope="module")
-def counts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("emulated")
-    command = "bench transpose --device emulator --shape 64x48 --dtype float32"
-    files = ["--json", str(folder / "e.json"), "--plot", str(folder / "e.png")]
-    assert cli.main([*command.split(), *files]) == 0
-    return folder
-
-
 @pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
-def test_counts_are_drawn_and_diagnosed(capsys, counts):
-    assert (counts / "e.png").read_bytes().startswith(b"\x89PNG")
-    status, out, _ = run(capsys, "diagnose", str(counts / "e.json"))
-    assert status == 0
-    assert "coalesce accesses" in out
-    status, out, err = run(
-        capsys, "report", str(counts / "e.json"), "--out", str(counts / "r.html")
-    )
+def test_counts_are_drawn_and_diagnosed(capsys, tmp_path):
+    store, plot = str(tmp_path / "e.json"), tmp_path / "e.png"
+    command = "bench transpose --device emulator --shape 64x48 --dtype float32"
+    shown(capsys, *command.split(), "--json", store, "--plot", str(plot))
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert "coalesce accesses" in shown(capsys, "diagnose", store)
+    page = ("--out", str(tmp_path / "r.html"))
+    status, _, err = run(capsys, "report", store, *page)
     assert status == 2
     assert "a sweep on the emulator has counts; use adokernels diagnose" in err
-    status, out, err = run(capsys, "report", str(counts), "--out", str(counts / "r.html"))
+    status, out, _ = run(capsys, "report", str(tmp_path), *page)
     assert (status, out.startswith("refused")) == (2, True)
 
 
 @pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
-def test_default_problems_on_the_emulator_are_small(capsys):
+def test_default_problems_on_the_emulator_are_small_and_fit_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     command = "bench transpose --device emulator --variants tiled"
-    status, out, _ = run(capsys, *command.split())
-    assert status == 0
+    out = shown(capsys, *command.split())
     assert "(128, 128)" in out
-    status, out, _ = run(capsys, "profile", "gather", "--device", "emulator")
-    assert status == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "omitted at this width" in out
+    out = shown(capsys, "profile", "gather", "--device", "emulator")
     assert "emulated" in out
     what_if = "what-if transpose naive --shape 64x96 --device emulator --json"
-    status, out, _ = run(capsys, *what_if.split())
-    assert status == 0
+    out = shown(capsys, *what_if.split())
     trials = {trial["experiment"]: trial for trial in json.loads(out)["trials"]}
     assert trials["stores coalesced (near)"]["after"] == 4
 
@@ -179,8 +173,7 @@ def test_scan_stores_and_draws_what_it_prints(capsys, tmp_path):
     store, plot = tmp_path / "s.json", tmp_path / "s.svg"
     command = "scan transpose --shapes 16x16 64x32 --device cpu --variants simd --seconds 0.01"
     files = ["--json", str(store), "--plot", str(plot)]
-    status, out, _ = run(capsys, *command.split(), "--dtype", "int16", *files)
-    assert status == 0
+    out = shown(capsys, *command.split(), "--dtype", "int16", *files)
     assert "16 x 16" in out
     scan = ado.load(store)
     shapes = [s.measurements[0].problem.operands[0].shape for s in scan]
@@ -193,8 +186,7 @@ def test_scan_stores_and_draws_what_it_prints(capsys, tmp_path):
 def test_scan_with_copies_prints_the_break_even_size(capsys, monkeypatch):
     asked = {}
     monkeypatch.setattr(ado, "scan", lambda _, **given: asked.update(given) or make_offloads())
-    status, out, _ = run(capsys, "scan", "transpose", "--copies")
-    assert status == 0
+    out = shown(capsys, "scan", "transpose", "--copies")
     assert asked["copies"] is True
     assert "With copies, the GPU is not faster than the CPU up to 512 MiB" in " ".join(out.split())
 
@@ -303,8 +295,7 @@ def test_the_shell_completes_commands_options_and_routines(capsys):
 def test_a_report_skips_files_that_are_not_records(capsys, tmp_path):
     make_transpose().save(tmp_path / "t.json")
     (tmp_path / "a.json").write_text("{}", encoding="utf-8")
-    status, out, _ = run(capsys, "report", str(tmp_path), "--out", str(tmp_path / "r.html"))
-    assert status == 0
+    out = shown(capsys, "report", str(tmp_path), "--out", str(tmp_path / "r.html"))
     assert "skipped: " in out
     assert "a.json" in out
     assert "<svg" in (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -338,12 +329,10 @@ print({"rich", "pygments", "matplotlib", "concurrent", "importlib.metadata"} & {
 def test_json_alone_on_standard_output(capsys):
     """Remarks go to standard error. A word without a dot and a separator is not a file."""
     for words in (["list", "--json", "transpose"], ["list", "transpose", "--json", "-"]):
-        status, out, _ = run(capsys, *words)
-        assert status == 0
+        out = shown(capsys, *words)
         assert json.loads(out)["ladders"][0]["name"] == "transpose"
     how = ("--setup", "x = np.ones(9)", "--seconds", "0.1", "--json")
-    status, out, _ = run(capsys, "compare", "np.sum(x)", "x.sum()", *how)
-    assert status == 0
+    out = shown(capsys, "compare", "np.sum(x)", "x.sum()", *how)
     (row,) = json.loads(out)["records"]
     assert row["variant"] == "x.sum()"
     assert row["ratio"] == pytest.approx(row["before"] / row["after"])
@@ -356,10 +345,8 @@ def test_tables_fit_a_narrow_terminal(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     path = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json.xz"
     sweep = ado.load(path)
-    bench = ["bench", "transpose", "--device", "emulator", "--shape", "8x8"]
-    for arguments in (["list"], ["list", "max_plus"], bench, ["diagnose", str(path)]):
-        status, out, _ = run(capsys, *arguments)
-        assert status == 0
+    for arguments in (["list"], ["list", "max_plus"], ["diagnose", str(path)]):
+        out = shown(capsys, *arguments)
         assert max(map(cell_len, out.splitlines())) <= width
         assert "…" not in out
     assert all(m.variant in out for m in sweep.variants)

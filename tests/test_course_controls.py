@@ -14,9 +14,8 @@ CONTROLS = load_script("benchmarks/course/average_matvec.py").CONTROLS
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda c: c.name)
 def test_controls_compile_without_warnings(control, arch):
-    assert not compile_cuda(
-        control.text, f"{control.name.removeprefix('plain_')}<float>", arch=arch
-    ).log
+    kernel = control.name.removeprefix("plain_") + "<float>"
+    assert not compile_cuda(control.text, kernel, arch=arch).log
 
 
 @pytest.mark.gpu
