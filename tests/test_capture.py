@@ -159,6 +159,15 @@ def test_machine_code_and_samples_of_a_launch(kernel, monkeypatch):
     assert line.text == SOURCE.splitlines()[3]
 
 
+def test_memory_with_addresses_is_named(kernel):
+    launch = captured(kernel)
+    words = np.zeros(1032, np.uint64)
+    words[5] = ADDRESS + 16
+    holding = captured(kernel, allocations=[(ADDRESS, words.tobytes(), words.tobytes())])
+    assert any("allocation 0 may contain addresses" in limit for limit in holding.limits)
+    assert not launch.limits
+
+
 def test_kernels_of_equal_name_are_distinguished(kernel):
     other = compile_cuda(
         SOURCE.replace("+ at.y", "- at.y"), "saxpy", arch="sm_90", file="captured/other.cu"

@@ -326,11 +326,16 @@ print({"rich", "pygments", "matplotlib", "concurrent", "importlib.metadata"} & {
     assert run_python(code) == "set()"
 
 
-def test_json_alone_on_standard_output(capsys):
+def test_json_alone_on_standard_output(capsys, tmp_path):
     """Remarks go to standard error. A word without a dot and a separator is not a file."""
     for words in (["list", "--json", "transpose"], ["list", "transpose", "--json", "-"]):
         out = shown(capsys, *words)
         assert json.loads(out)["ladders"][0]["name"] == "transpose"
+    sweep, file = tmp_path / "sweep.json", tmp_path / "file.json"
+    make_transpose().save(sweep)
+    for words, kind in (("list transpose", "ladders"), (f"diagnose {sweep}", "diagnosis")):
+        shown(capsys, *words.split(), "--json", str(file))
+        assert json.loads(file.read_text())["kind"] == kind
     how = ("--setup", "x = np.ones(9)", "--seconds", "0.1", "--json")
     out = shown(capsys, "compare", "np.sum(x)", "x.sum()", *how)
     (row,) = json.loads(out)["records"]

@@ -9,8 +9,9 @@ import adokernels as ado
 from adokernels.model.tasks import TASKS
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
-#: Kernels that changed after they were counted.
-CHANGED = ("small_tiles", "wide_average", "overlapped")
+#: Variants of engines that do not state their FLOPs: the useful ones stand for them.
+ENGINES = ("small_tiles", "wide_average", "overlapped", "row_product", "cluster")
+ENGINES += ("split_average_then_gemm",)
 LADDERS = [(r, name) for r, t in TASKS.items() for name in t.benchmark_problems if r != "gpp"]
 
 
@@ -31,7 +32,7 @@ def gpp_cost(variant, bands, occupied, rows, columns, frequencies):
 
 @pytest.mark.parametrize(("routine", "name"), LADDERS)
 def test_rows_equal_hardware_counters(routine, name):
-    known = {v.name: v for v in ado.routines[routine] if v.name not in CHANGED}
+    known = {v.name: v for v in ado.routines[routine] if v.name not in ENGINES}
     for m in ado.load(DATA / f"{routine}-{name}.json.xz").variants:
         if m.variant in known and m.counted_flops is not None:
             shapes = [(operand.shape, operand.dtype) for operand in m.problem.operands]

@@ -1,4 +1,4 @@
-"""Tables in Markdown, and published figures next to our figures."""
+"""Published figures next to our figures."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,7 @@ from pages import rows_of
 import adokernels as ado
 from adobook import published as published_figures
 from adobook.figures import figures, ranks
-from adobook.published import Published, image_filters
-from adobook.text import table
+from adobook.published import Published
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -27,16 +26,6 @@ def published(**given):
         "device": "A100", "variant": "naive", "source": "slide 15",
     }  # fmt: skip
     return Published(**{**default, **given})
-
-
-# --- text -----------------------------------------------------------------------------------------
-
-
-def test_columns_of_text_are_aligned_left():
-    rows = [("naive", "slower", f"{TIMES}0.5", "**3 %**"), ("tiled", "faster", "", "")]
-    text = table(["variant", "it is", "ratio", "share"], rows)
-    assert text.splitlines()[1] == "| :--- | :--- | ---: | ---: |"
-    assert table(["a", "b"], []).splitlines()[1] == "| :--- | ---: |"
 
 
 # --- published figures ----------------------------------------------------------------------------
@@ -99,17 +88,6 @@ def test_figures_show_the_documents_value_next_to_ours(ladder):
     ours = 100 * naive.profile["memory_sol"]
     assert rows["speed of light: memory"] == ["59.22 %", "", f"{ours:.1f} %"]
     assert rows["speed of light: DRAM"][:2] == ["", "26 %"]
-
-
-def test_figures_show_our_text_next_to_published_text():
-    blur = ado.load(DATA / "gaussian_blur-2560x1600.json.xz")
-    _, rows = shown(blur["naive"], *image_filters.FIGURES)
-    assert rows["grid"] == ["320 x 200 blocks", "320 x 200 blocks"]
-    assert rows["shared memory per block"] == ["0 B", "0 B"]
-    assert rows["limiter"] == ["instruction and memory latency", "L1 wavefronts"]
-    assert rows["transactions per request"] == ["4 to 5", "4.84 per load, 4.03 per store"]
-    _, rows = shown(blur["coalesced"], *image_filters.FIGURES)
-    assert rows["occupancy limiter"] == ["block size", "warps"]
 
 
 def test_ranks_are_proportional_to_the_time_beyond_the_roof():

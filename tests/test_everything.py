@@ -1,9 +1,12 @@
 """benchmarks/everything.py: resuming, and transfer."""
 
+import dataclasses
 import time
 
 import pytest
 from scripts import ROOT, load_script
+
+import adokernels as ado
 
 everything = load_script("benchmarks/everything.py")
 #: A script that writes a record. If the file "LATER" exists and the record is named b, it fails.
@@ -55,6 +58,17 @@ def test_a_second_call_runs_the_missing_stages(folder, capsys):
     assert "a: about" not in printed
     (folder / "results/a.json").unlink()
     assert set(everything.load_state(stages, folder)) == {"b", "c"}
+
+
+def test_disturbed_records_are_refused(tmp_path):
+    sweep = ado.load(ROOT / "notebooks/data/transpose-float32-8192.json.xz")
+    sweep.save(tmp_path / "sweep.json")
+    everything.require_undisturbed(tmp_path / "sweep.json")
+    busy = {"contention": {"gpu_utilization": 60}}
+    measured = tuple(dataclasses.replace(m, context=m.context | busy) for m in sweep.measurements)
+    dataclasses.replace(sweep, measurements=measured).save(tmp_path / "sweep.json")
+    with pytest.raises(ValueError, match=r"sweep.json: .*used the GPU"):
+        everything.require_undisturbed(tmp_path / "sweep.json")
 
 
 def test_transfer_and_publishing(folder, tmp_path):

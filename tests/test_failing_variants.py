@@ -7,7 +7,9 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.measuring.sampling import Sampler
+from adokernels.measuring import pipeline
+from adokernels.measuring.progress import ProgressDisplay
+from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.model.checker import Checker
 
 A = np.arange(64.0 * 48).reshape(64, 48)
@@ -114,6 +116,25 @@ def test_errors_of_the_gpu_are_raised(fails_at):
     with pytest.raises(ado.CudaError):
         sweep()
     assert len(sweep()) == 3
+
+
+def test_a_failure_during_counting(monkeypatch):
+    """On a machine without counters: the core's functions are replaced."""
+
+    def collect(work, label, *_):
+        if "simd" in label:
+            raise RuntimeError("broken")
+        return ado.records.Profile(label=label, kernels=(), cache="warm", collector="none")
+
+    monkeypatch.setattr(pipeline, "collect", collect)
+    checker = Checker(ado.transpose.problem(A, device="cpu"))
+    runs = {name: pipeline.Selected(name) for name in NAMES}
+    settings = Timing("warm", None, 0.01)
+    with ProgressDisplay(enabled=False) as display:
+        found = pipeline.measure_ladder(checker, runs, settings, display, metrics="default")
+    assert [m.variant for m in found] == NAMES
+    assert found["simd"].flags[0] == "no counters: it fails with RuntimeError: broken"
+    assert not any("no counters" in flag for flag in found["blocked"].flags)
 
 
 def test_a_scan_goes_on(fails_at):
