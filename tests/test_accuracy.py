@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from charting import (
+    CROWD,
     SIZES,
     clashes,
     drawn,
@@ -23,8 +24,6 @@ from adokernels.report import page
 from adokernels.tables.measurements import sweep_table
 from adokernels.tables.rendering import to_text
 
-EXTRA = {"streams": 9.3, "persistent": 9.25}
-
 
 def with_errors(sweep, errors, relative=lambda ulp: ulp * 2.0**-53, peers=()):
     """The sweep with these errors in ulp, one per variant."""
@@ -40,7 +39,7 @@ def with_errors(sweep, errors, relative=lambda ulp: ulp * 2.0**-53, peers=()):
 
 
 def gpp(*errors, **options):
-    sweep = make_gpp(extra=EXTRA)
+    sweep = make_gpp(extra=CROWD)
     count = len(sweep.variants)
     return with_errors(sweep, [*errors, *[7.0] * (count - len(errors))][:count], **options)
 
@@ -102,7 +101,7 @@ VIEWS = {
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_of_times_has_the_errors_if_they_are_known(view):
     show, words = VIEWS[view]
-    measured = with_peers(make_gpp(extra=EXTRA))
+    measured = with_peers(make_gpp(extra=CROWD))
     count = len(measured.variants)
     known = with_errors(measured, [2.25] * count, peers=[2.25] * len(measured.peers))
     assert words in repr(show(known))
@@ -147,7 +146,7 @@ def test_each_variant_is_at_its_time_and_error():
 
 def test_the_frontier():
     """The fastest, and each slower one that is more accurate than all faster ones."""
-    sweep = make_gpp(extra=EXTRA)
+    sweep = make_gpp(extra=CROWD)
     by_time = sorted(sweep.variants, key=lambda m: m.seconds)
     errors = dict.fromkeys(by_time, 9.0)
     assert frontier(errors) == by_time[:1]
@@ -156,7 +155,7 @@ def test_the_frontier():
 
 
 def test_filled_points_and_the_title_are_the_frontier():
-    sweep = make_gpp(extra=EXTRA)
+    sweep = make_gpp(extra=CROWD)
     by_time = sorted(sweep.variants, key=lambda m: m.seconds)
     found = {by_time[0]: 9.0, by_time[3]: 3.0}
     sweep = with_errors(sweep, [found.get(m, 20.0) for m in sweep.variants])

@@ -264,6 +264,18 @@ def test_options_are_no_dask_arrays():
         ado.gaussian_blur(image, taps=da.ones(7, int))
 
 
+@pytest.mark.parametrize(
+    ("keywords", "error", "text"),
+    [
+        ({"device": 3}, TypeError, "device must be a string"),
+        ({"variant": "simd", "device": "cuda"}, ValueError, "runs on cpu"),
+    ],
+)
+def test_names_are_checked_at_once(keywords, error, text):
+    with pytest.raises(error, match=text):
+        ado.sobel(da.zeros((20, 30), dtype=np.uint8), **keywords)
+
+
 def test_keywords_apply_to_the_blocks():
     lazy = ado.sobel(da.zeros((20, 30), dtype=np.uint8), variant="simd", block=(7, 7))
     with pytest.raises(ValueError, match="block"):
