@@ -187,7 +187,7 @@ def test_too_little_memory_is_reported(monkeypatch, rng):
 # --- Variants that are wrong only on the large problem that is timed ------------------------------
 
 #: Larger than the problems whose whole result is checked.
-LARGE = 1 << 20
+LARGE = (1 << 19) + 1000
 
 
 def zeros_if_dense(x, right):
