@@ -1,4 +1,4 @@
-"""Calls of routines and variants: results, errors, references, and no Python code."""
+"""Calls of routines and variants: results, references, and no Python code."""
 
 import contextlib
 import gc
@@ -81,9 +81,6 @@ def test_results_keep_the_dtype(dtype):
 
 
 A, SQUARE = np.arange(6.0).reshape(2, 3), np.arange(9.0).reshape(3, 3)
-READ_ONLY = np.empty((3, 2))
-READ_ONLY.flags.writeable = False
-V, M = np.ones((3, 4, 5)), np.ones((4, 4))
 ONES, OUT, STRIDED = np.ones((9, 9), np.uint8), np.empty((3, 2)), np.empty((3, 4))[:, ::2]
 OTHERS = {
     "list": (ado.transpose, (A.tolist(),), {}, A.T),
