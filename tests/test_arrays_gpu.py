@@ -2,15 +2,12 @@
 
 import gc
 import importlib.util
-import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import producers
 import pytest
-from conftest import cuda_variants, on_gpus, tuple_of
+from conftest import cuda_variants, on_gpus, run_python, tuple_of
 from producers import Capsuled, Producer
 
 import adokernels as ado
@@ -654,8 +651,7 @@ assert copies[0].all()
 """
     # With one thread, a copy takes longer than the interval at which signals are handled. Its time
     # then hardly depends on tests in other processes, whose threads would delay every chunk.
-    environment = {**os.environ, "ADOKERNELS_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
+    run_python(program, ADOKERNELS_NUM_THREADS="1", ADOKERNELS_DEVICE="")
 
 
 # --- Several GPUs ---------------------------------------------------------------------------------

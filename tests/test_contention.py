@@ -9,13 +9,12 @@ import itertools
 import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from charting import Lab
+from conftest import run_python
 
 import adokernels as ado
 from adokernels import _core
@@ -354,27 +353,27 @@ class TestSystem:
         assert m.context["contention"]["waits"] is known
 
     @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="no schedstat")
-    def test_two_threads_on_one_processor_wait(self, tmp_path):
+    def test_two_threads_on_one_processor_wait(self):
         """A process on the same processor is busy, so samples longer than its time slice wait."""
-        script = tmp_path / "alone.py"
-        script.write_text(
-            "import os, subprocess, sys, time\n"
-            "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-            "from adokernels import _core\n"
-            "def work():\n"
-            "    end = time.thread_time() + 0.05\n"
-            "    while time.thread_time() < end: pass\n"
-            "program = 'print(flush=True)\\nwhile True: pass'\n"
-            "command = [sys.executable, '-c', program]\n"
-            "busy = subprocess.Popen(command, stdout=subprocess.PIPE)\n"
-            "busy.stdout.readline()\n"
-            "try:\n"
-            "    taken = [_core.sample(work, 'cpu', False, 1, 0) for _ in range(5)]\n"
-            "finally:\n"
-            "    busy.kill()\n"
-            "print(max(waited / seconds for seconds, _, _, waited in taken))\n"
-        )
-        assert float(subprocess.check_output([sys.executable, script], timeout=300)) > 0.05
+        code = """if True:
+            import os, subprocess, sys, time
+            from adokernels import _core
+
+            def work():
+                end = time.thread_time() + 0.05
+                while time.thread_time() < end: pass
+
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+            command = [sys.executable, "-c", "print(flush=True)\\nwhile True: pass"]
+            busy = subprocess.Popen(command, stdout=subprocess.PIPE)
+            busy.stdout.readline()
+            try:
+                taken = [_core.sample(work, "cpu", False, 1, 0) for _ in range(5)]
+            finally:
+                busy.kill()
+            print(max(waited / seconds for seconds, _, _, waited in taken))
+        """
+        assert float(run_python(code)) > 0.05
 
     def test_other_processes_are_observed(self):
         found = Contention("cpu").facts(waits=True)
@@ -440,5 +439,4 @@ class TestSystem:
                 os._exit(0)
             os.wait()
         """
-        found = subprocess.check_output([sys.executable, "-c", child], timeout=300)
-        assert 0.95 < float(found) < 1.5
+        assert 0.95 < float(run_python(child)) < 1.5

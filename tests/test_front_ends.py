@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import run_python
 from kernels import mistakes
 
 import adokernels as ado
@@ -145,8 +146,7 @@ import sys, adokernels as ado
 with ado.emulated():
     print({*sys.modules} & {"triton", "numba"})
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    assert run_python(code) == "set()"
 
 
 def test_views_keep_their_memory_and_their_distance(rng):

@@ -1,7 +1,6 @@
 """Comparing and measuring any function: results, operands, devices, records, the pytest fixture."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from charting import Lab, clashes, new_figure
+from conftest import run_python
 
 import adokernels as ado
 from adokernels.cli.program import main
@@ -435,8 +435,7 @@ def test_the_fixture_fails_and_skips(ado_compare, monkeypatch):
 
 
 def test_the_plugin_does_not_import_the_package():
-    code = "import sys, adokernels_pytest; assert 'adokernels' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+    run_python("import sys, adokernels_pytest; assert 'adokernels' not in sys.modules")
 
 
 # --- Containers on the host -----------------------------------------------------------------------
