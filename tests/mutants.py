@@ -65,22 +65,12 @@ def sweep_document():
     return copy.deepcopy(sweep)
 
 
-def hotspots_document():
-    entry = {"kernel": "k<float>", "path": "cuda/a.cuh", "line": 3, "text": "x = y;"}
-    entry |= {"reasons": {"long_scoreboard": 7, "selected": 1}, "not_issued": 2}
-    return {
-        "schema": 2,
-        "kind": "hotspots",
-        "routine": "transpose",
-        "variant": "naive",
-        "problem": "a: (8, 8) float32",
-        "block": [32, 8],
-        "entries": [entry, entry | {"path": "", "line": 0}],
-        "excerpts": [{"path": "cuda/a.cuh", "line": 2, "text": "{\n\tx = y;\n}"}],
-        "dropped": 1,
-        "unattributed": 2,
-        "context": {"time": "now"},
-    }
+def lines_document(name):
+    """Samples or counts of lines, one of them unknown, from a stored record."""
+    record = read(f"notebooks/data/{name}.json.xz")
+    entry, *_ = record["entries"]
+    entries = [entry, entry | {"path": "", "line": 0}]
+    return record | {"block": [32, 8], "entries": entries, "excerpts": record["excerpts"][:1]}
 
 
 def counts_document(sweep, profile):
@@ -90,20 +80,6 @@ def counts_document(sweep, profile):
         **{"schema": 2, "kind": "counts", "routine": "transpose"},
         **{"problem": sweep["measurements"][-1]["problem"], "variants": [variant]},
         **{"skipped": {"as_copy": "reason"}, "context": {"time": "now"}},
-    }
-
-
-def heatmap_document():
-    loads = {"requests": 4, "transfers": 32, "ideal": 16}
-    entry = {"kernel": "k<float>", "path": "cuda/a.cuh", "line": 3, "text": "x = y;"}
-    entry |= {"address": 16, "instruction": "LDG.E R2", "instructions": 4, "lanes": 128}
-    entry |= {"loads": loads, "shared_stores": loads}
-    return {
-        **{"schema": 2, "kind": "heatmap", "routine": "transpose", "variant": "naive"},
-        **{"problem": "a: (8, 8) float32", "block": [32, 8], "source": "GPU", "code": "SASS"},
-        "entries": [entry, entry | {"path": "", "line": 0}],
-        "excerpts": [{"path": "cuda/a.cuh", "line": 2, "text": "{\n\tx = y;\n}"}],
-        "context": {"time": "now"},
     }
 
 
@@ -156,8 +132,8 @@ def documents():
         "measurement": {"schema": 2, "kind": "measurement", **sweep["measurements"][-1]},
         "machine": {"schema": 2, "kind": "machine", **sweep["machine"]},
         "profile": {"schema": 2, "kind": "profile", **profile},
-        "hotspots": hotspots_document(),
-        "heatmap": heatmap_document(),
+        "hotspots": lines_document("course/transpose-hotspots-naive"),
+        "heatmap": lines_document("emulated/luma-naive"),
         "counts": counts_document(sweep, profile),
         "check": {
             **{"schema": 2, "kind": "check", "routine": sweep["routine"], "correct": True},

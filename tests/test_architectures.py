@@ -27,14 +27,6 @@ def test_blocks_that_need_too_many_registers_are_found():
     assert not kernel(255, 256).too_large
 
 
-def test_spills_are_read():
-    text = (
-        "ptxas info    : Function properties for _Z1kv\n"
-        "    40 bytes stack frame, 36 bytes spill stores, 28 bytes spill loads\n"
-    )
-    assert script.SPILLS.findall(text) == [("_Z1kv", "36", "28")]
-
-
 def test_nvcc_is_installed_if_there_is_none(monkeypatch, tmp_path):
     monkeypatch.delenv("CUDACXX", raising=False)
     monkeypatch.delenv("ADOKERNELS_CUDA", raising=False)

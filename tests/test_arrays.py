@@ -4,7 +4,6 @@ import ctypes
 import gc
 import importlib
 import sys
-import weakref
 
 import numpy as np
 import producers
@@ -60,16 +59,6 @@ def test_results(kind, layout):
     assert_released(out)
 
 
-@pytest.mark.parametrize("variant", [v.name for v in ado.transpose if v.device == "cpu"])
-def test_all_variants_accept_producers(variant):
-    operand, out = Producer(np.asfortranarray(A)), Producer(np.zeros((4, 3), np.float32))
-    if ado.transpose.problem(operand, variant=variant).why_not(variant):
-        pytest.skip("declines the problem")
-    assert ado.transpose(operand, out=out, variant=variant) is out
-    if not ado.transpose[variant].ceiling:
-        np.testing.assert_array_equal(out.array, A.T)
-
-
 def test_several_operands_and_results():
     big, small = Producer(np.ones((3, 5))), OldProducer(np.arange(3.0))
     out = Producer(np.zeros(5))
@@ -91,16 +80,6 @@ def test_overlap_is_exact():
     ado.transpose(both[0], out=both[1])
     np.testing.assert_array_equal(square, before.T)
     assert out.exported == 0
-
-
-def test_dimensions_of_length_one_can_have_any_stride():
-    array = np.lib.stride_tricks.as_strided(np.arange(5.0), (1, 5, 1)[:2], (10**6, 8))
-    operand = Producer(array)
-    np.testing.assert_array_equal(ado.transpose(operand), np.arange(5.0)[:, None])
-    target = np.lib.stride_tricks.as_strided(np.zeros(5), (5, 1), (8, 7))
-    out = Producer(target)
-    ado.transpose(np.arange(5.0)[None], out=out)
-    np.testing.assert_array_equal(target[:, 0], np.arange(5.0))
 
 
 def test_strides_may_be_missing():
@@ -145,20 +124,6 @@ def test_no_deleter():
     operand = Producer(A)
     operand.has_deleter = False
     np.testing.assert_array_equal(ado.transpose(operand), A.T)
-
-
-def test_memory_is_released_after_the_call():
-    array = A.copy()
-    alive = weakref.ref(array)
-    operand = Producer(array)
-    counts = weakref.ref(operand)
-    del array
-    out = Producer(np.zeros((4, 3), np.float32))
-    ado.transpose(operand, out=out)
-    del operand
-    gc.collect()
-    assert counts() is None
-    assert alive() is None
 
 
 def test_host_arguments_keep_the_memory_alive():
@@ -433,30 +398,11 @@ class TestTorch:
     def torch(self):
         self.torch = pytest.importorskip("torch")
 
-    @pytest.mark.parametrize("layout", [n for n in layouts() if n != "negative"])
-    def test_operands_and_results(self, layout):
-        array = layouts()[layout]
-        base = self.torch.from_numpy(np.array(array))
-        np.testing.assert_array_equal(ado.transpose(base), array.T)
-        np.testing.assert_array_equal(ado.transpose(base.T), array)
-        out = self.torch.zeros(base.T.shape)
-        address = out.data_ptr()
-        assert ado.transpose(base, out=out) is out
-        assert out.data_ptr() == address
-        np.testing.assert_array_equal(out.numpy(), array.T)
-
-    @pytest.mark.parametrize(
-        "dtype", ["bfloat16", "float16", "bool", "complex64", "int64", "float8_e5m2"]
-    )
-    def test_types(self, dtype):
-        dtype = getattr(self.torch, dtype)
-        a = self.torch.arange(6).reshape(2, 3).to(dtype)
-        out = self.torch.zeros(3, 2).to(dtype)
-        ado.transpose(a, out=out)
-        as_bytes = self.torch.uint8
-        assert bytes(out.view(as_bytes).flatten()) == bytes(
-            a.T.contiguous().view(as_bytes).flatten()
-        )
+    def test_operands_and_results(self):
+        a = self.torch.arange(6).reshape(2, 3).to(self.torch.bfloat16)
+        out = self.torch.zeros(3, 2).to(self.torch.bfloat16)
+        assert ado.transpose(a, out=out) is out
+        assert self.torch.equal(out, a.T)
 
     def test_lazy_tensors_are_rejected(self):
         a = self.torch.ones(2, 3, dtype=self.torch.complex64) * 1j
@@ -467,20 +413,6 @@ class TestTorch:
         with pytest.raises(BufferError, match="require gradient"):
             ado.transpose(self.torch.ones(2, 3, requires_grad=True))
         np.testing.assert_array_equal(ado.transpose(a.imag), np.ones((3, 2)))
-
-    def test_sparse_tensors_are_rejected(self):
-        with pytest.raises((BufferError, TypeError, RuntimeError)):
-            ado.transpose(self.torch.eye(3).to_sparse())
-
-    def test_parameters(self):
-        a = self.torch.nn.Parameter(self.torch.ones(2, 3), requires_grad=False)
-        np.testing.assert_array_equal(ado.transpose(a), np.ones((3, 2)))
-
-    def test_torch_reads_exported_arrays(self):
-        array = A.copy()
-        taken = self.torch.from_dlpack(Capsuled(_core.host_capsule(array, (1, 0))))
-        assert taken.data_ptr() == array.ctypes.data
-        del taken
 
 
 class TestJax:
@@ -565,23 +497,13 @@ def test_names_of_devices(name):
 
 
 @pytest.mark.skipif(not _core.why_no_cuda(), reason="there is a CUDA device")
-def test_without_a_gpu():
+def test_arrays_on_a_device_without_a_gpu():
     on_device = Producer(A)
     on_device.device = CUDA
     interface = {"shape": (3, 4), "typestr": "<f4", "data": (4096, False), "version": 3}
-    for call in (
-        lambda: ado.transpose(A, device="cuda:1"),
-        lambda: ado.transpose(A, device="cuda:0", stream=1),
-        lambda: setattr(ado.settings, "device", "cuda:1"),
-        lambda: ado.to_device(A, device="cuda:1"),
-        lambda: ado.machine("cuda:1"),
-        lambda: ado.sweep(ado.transpose, A, device="cuda:1"),
-        lambda: ado.synchronize("cuda:1"),
-        lambda: ado.transpose(on_device),
-        lambda: ado.transpose(with_attribute("__cuda_array_interface__", interface)),
-    ):
+    for operand in (on_device, with_attribute("__cuda_array_interface__", interface)):
         with pytest.raises(ado.Unavailable, match=_core.why_no_cuda()):
-            call()
+            ado.transpose(operand)
     assert on_device.exported == 0
 
 

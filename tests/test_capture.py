@@ -2,7 +2,6 @@
 
 import dataclasses
 import linecache
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -219,18 +218,6 @@ def test_kernels_of_this_package_have_ptx(monkeypatch):
     monkeypatch.setattr(capturing, "_seen", {})
     (launch,) = capturing.launches_of([record | {"seconds": 0.0}], [], compute=10)
     assert "there is no machine code, so it runs only on the emulator" in launch.limits
-
-
-def test_only_free_memory_of_torch_is_overwritten(monkeypatch):
-    blocks = [("active_allocated", 512), ("inactive", 1024), ("active_pending_free", 512)]
-    blocks = [{"state": state, "size": size} for state, size in blocks]
-    segments = [
-        {"address": 4096, "blocks": blocks, "segment_pool_id": (0, 0)},
-        {"address": 8192, "blocks": blocks, "segment_pool_id": (0, 1)},
-    ]
-    of_torch = SimpleNamespace(is_initialized=lambda: True, memory_snapshot=lambda: segments)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=of_torch))
-    assert capturing._free_memory() == [(4608, 1024)]
 
 
 def test_the_hottest_launch_took_the_longest(kernel):

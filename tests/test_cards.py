@@ -30,18 +30,6 @@ def evidence_of(card, example):
 # --- the data ------------------------------------------------------------------------------------
 
 
-def test_the_seven_cards_of_the_talk():
-    talk = [card for card in ado.cards.values() if card.item]
-    categories = [(card.title, card.category) for card in talk]
-    assert len(set(categories)) == len(talk) == 7
-    assert [title for title, _ in categories].count("Coalescing") == 2
-    assert [title for title, _ in categories].count("Shared memory") == 2
-    items = {card.item for card in talk}
-    assert items == {"C18", "C19", "C27", "C28", "C33", "C34", "C39"}
-    others = {card.category for card in ado.cards.values() if not card.item}
-    assert others == {"compute-bound"}
-
-
 @pytest.mark.parametrize("card", ado.cards.values(), ids=list(ado.cards))
 def test_a_card_names_known_quantities(card):
     assert ado.cards[card.key] is card
@@ -109,31 +97,6 @@ def test_an_indicator_adds_divides_and_compares():
     assert dataclasses.replace(share, per=("conflict_share",)).holds(m) is None
 
 
-def test_quantities_of_the_launch():
-    padded = stored("transpose-float32-8192")["padded"].profile.longest
-    assert RESOURCES["free_registers"](padded) == 65536 // 2048 - padded.kernel.registers
-    assert RESOURCES["shared_headroom"](padded) == 38 / 2  # blocks of 5 KiB and of 1024 threads
-    assert RESOURCES["waves"](padded) == padded.waves > 1
-    nothing = dataclasses.replace(
-        padded, kernel=dataclasses.replace(padded.kernel, resident_warps=0, limits={"warps": 0})
-    )
-    launch = ("waves", "free_registers", "shared_headroom")
-    assert [RESOURCES[key](nothing) for key in launch] == [None, None, None]
-
-
-def test_the_quantities_that_are_derived_from_counters():
-    padded = stored("transpose-float32-8192")["padded"].profile.longest
-    pipes = [padded[f"pipe_{name}"] for name in ("alu", "fma", "fp64", "fp16", "tensor", "xu")]
-    assert RESOURCES["arithmetic_pipe"](padded) == max(pipes)
-    assert RESOURCES["issue_or_arithmetic"](padded) == max(*pipes, padded["issue_active"])
-    warps = padded["occupancy"] * 64 * 132 * min(padded["sm_active"], 1)
-    waiting = (padded["stall_long_scoreboard"] + padded["stall_lg_throttle"]) / padded[
-        "warp_latency"
-    ]
-    rate = padded["load_requests"] / padded["seconds"]
-    assert RESOURCES["load_latency"](padded) == pytest.approx(warps * waiting / rate)
-
-
 def test_cards_for_latency_need_idle_schedulers_and_loads_without_queues():
     """The grid of 0.97 waves that a small image needs does not disable them."""
     queued = stored("gather-random")["naive"]
@@ -195,14 +158,6 @@ def test_evidence_needs_a_known_step_and_counters():
 
 
 # --- display and citation ------------------------------------------------------------------------
-
-
-def test_cards_are_shown_as_tables():
-    text, page = repr(ado.cards), ado.cards._repr_html_()
-    assert all(key in text and key in page for key in ado.cards)
-    one = repr(ado.cards["occupancy"])
-    assert "achieved occupancy < 60 %" in one
-    assert "gpp: bands_inside to frequency_outside" in one
 
 
 def test_an_unknown_card_is_an_error_with_the_nearest_name():

@@ -125,11 +125,6 @@ def test_theoretical_peaks_of_tensor_cores(monkeypatch, compute, units, hertz, p
         assert found == pytest.approx(1e12 * expected, rel=precision)
 
 
-def test_unknown_peaks_of_tensor_cores(monkeypatch):
-    for compute in (86, 89, 120):
-        assert cases_of(monkeypatch, compute=compute)["TF32 tensor mma"].theoretical is None
-
-
 @pytest.mark.parametrize("level", ["FP64", "TF32", "BF16", "FP16", "FP8", "INT8"])
 def test_operands_of_tensor_cores_are_random_numbers(level):
     source = machine_module._source(
@@ -287,12 +282,6 @@ def test_ceilings_that_stay_contradictory_are_refused(measured_values):
     for text in (repr(machine), machine._repr_html_()):
         assert f"Refused: L2 read: {reason}." in text
         assert "Refused: FP64 tensor mma: no cuBLAS." in text
-
-
-def test_errors_of_other_ceilings_are_raised(measured_values):
-    measured_values["L2 read"] = [MemoryError("full")]
-    with pytest.raises(MemoryError, match="full"):
-        ado.machine("cpu")
 
 
 def test_the_copy_ceiling_is_kept(measured_values, monkeypatch):

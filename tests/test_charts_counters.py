@@ -73,8 +73,9 @@ def texts(ax):
     return [text.get_text() for text in ax.texts]
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("sweep", SWEEPS)
+@pytest.mark.parametrize(
+    ("sweep", "size"), [("transpose", SIZES[0]), ("transpose", SIZES[1]), ("one", SIZES[0])]
+)
 @pytest.mark.parametrize("chart", CHARTS)
 def test_no_words_overlap(chart, sweep, size):
     ax = drawn(CHARTS[chart], SWEEPS[sweep](), size)
@@ -125,18 +126,6 @@ def test_bars_are_the_throughput_of_compute_and_memory():
     assert bars(ax) == pytest.approx(expected)
     verticals = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     assert verticals == [0.6, 0.8]
-
-
-def test_the_busiest_level_is_named():
-    words = texts(drawn(speed_of_light, make_transpose()))
-    for profile, level in ((NAIVE, "L2"), (TILED, "L1"), (PADDED, "DRAM")):
-        assert f"{100 * profile['memory_sol']:.0f} % {level}" in words
-
-
-def test_the_title_says_what_limits():
-    title = drawn(speed_of_light, make_transpose()).get_title(loc="left")
-    share = f"{100 * NAIVE['memory_sol']:.0f} %"
-    assert title == f"naive: L2 (crossbar to L2) {share}; padded: latency"
 
 
 # Warp states.

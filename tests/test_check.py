@@ -1,8 +1,5 @@
 """ado.check, ``adokernels check`` and ado.tune: tests that need no GPU."""
 
-import copy
-import ctypes
-import dataclasses
 import json
 import re
 from functools import cache
@@ -14,7 +11,6 @@ from charting import Lab
 import adokernels as ado
 from adokernels import _core
 from adokernels.cli.program import main
-from adokernels.measuring import sampling
 from adokernels.model.arguments import ArgumentError, packed
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.records.sweep import Sweep
@@ -407,58 +403,16 @@ def test_a_variant_of_the_ladder_can_be_checked():
         ado.check(ado.variant(np.sum, name="right"), ladder, np.ones(100), **quick)
 
 
-@pytest.fixture
-def launches(monkeypatch):
-    """The launches of kernels on a GPU that is emulated by host memory; kernels do not run."""
-    found = []
-
-    class Memory:
-        def __init__(self, array, device="cuda"):
-            self._array = array.copy()
-            self.__cuda_array_interface__ = {"data": (self._array.ctypes.data, False)}
-
-        def copy_from(self, array):
-            self._array[...] = array
-
-    class Module:
-        parameters = (8, 8, 8, 4, 4)  # bytes
-
-        def __init__(self, code, device=None):
-            self.code = code
-
-        def kernel(self, symbol):
-            return self
-
-        def launch(self, *launch):
-            found.append(launch)
-
-    monkeypatch.setattr(_core, "why_no_cuda", lambda: "")
-    monkeypatch.setattr(_core, "resolve_device", lambda *device: "cuda:0")
-    monkeypatch.setattr(_core, "cuda_properties", lambda *device: {"compute": 90})
-    monkeypatch.setattr(_core, "to_device", Memory)
-    monkeypatch.setattr(_core, "CudaModule", Module)
-    return found
-
-
-@needs_compiler
-def test_a_kernel_receives_operands_then_results_then_lengths(launches, rng):
-    ladder = ado.ladder("product", reference=np.matmul, signature="(m,k),(k)->(m)")
-    parameters = "const float* a, const float* x, float* out, int m, int k"
-    ladder.cuda_variant("mine", source=f"__global__ void mine({parameters}) {{}}", block=4)
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_a_kernel_receives_operands_then_results_then_lengths(rng):
+    ladder = ado.ladder("product", reference=np.matmul, signature="(m,k),(k)->(m)", tolerance=1e-5)
+    source = """__global__ void mine(const float* a, const float* x, float* out, int m, int k) {
+      int row = blockIdx.x * blockDim.x + threadIdx.x;
+      if (row < m) for (int i = out[row] = 0; i < k; ++i) out[row] += a[row * k + i] * x[i]; }"""
+    ladder.cuda_variant("mine", source=source, block=4)
     operands = rng.random((5, 70), dtype=np.float32), rng.random(70, dtype=np.float32)
-    ladder.problem(*operands, device="cuda").prepare("mine")
-    ((grid, block, shared_bytes, arguments, zeroed),) = launches
-    assert zeroed == []
-    assert (grid, block, shared_bytes) == ((2,), (4,), 0)
-    *addresses, m, k = (int.from_bytes(argument, "little") for argument in arguments)
-    assert (m, k) == (5, 70)
-    given = [
-        np.frombuffer((ctypes.c_float * n).from_address(address), np.float32)
-        for address, n in zip(addresses, (5 * 70, 70, 5), strict=True)
-    ]
-    assert np.array_equal(given[0], operands[0].reshape(-1))
-    assert np.array_equal(given[1], operands[1])
-    assert np.isnan(given[2]).all()
+    found = ladder(*operands, variant="mine", device="emulator")
+    np.testing.assert_allclose(found, operands[0] @ operands[1], rtol=1e-5)
 
 
 def tiled(**settings):
@@ -526,12 +480,10 @@ def test_tuning_finds_the_best_setting_and_makes_it_the_default(tmp_path):
     assert stored == tuning
     assert list(stored.settings) == list(settings)
     assert repr(stored) == repr(tuning)
-    for copied in (stored, copy.copy(tuning), copy.deepcopy(tuning)):
-        with pytest.raises(KeyError, match="'copy' is not a routine: pass the ladder with ladder="):
-            copied.use()
-        copied.use(ladder=ladder)
-        assert ladder["tiled"].default_parameters == {"TILE": 64}
-        tuning.use(settings["32 x 16, TILE=32"])
+    with pytest.raises(KeyError, match="'copy' is not a routine: pass the ladder with ladder="):
+        stored.use()
+    stored.use(ladder=ladder)
+    assert ladder["tiled"].default_parameters == {"TILE": 64}
 
 
 def test_a_stored_tuning_of_a_routine_is_used():
@@ -547,20 +499,6 @@ def test_a_stored_tuning_of_a_routine_is_used():
         ado.transpose.set_default(name, blocks[0], {})
 
 
-def test_a_tuning_has_one_problem_and_a_setting_per_measurement():
-    lab, problem = Lab(), {"problem": ado.records.Inputs.of([("a", (3,), "int8")])}
-    one, other = (lab.measure(1e-3, variant="8", **COPY | more) for more in ({}, problem))
-    settings = {"8": ado.records.Setting((8,)), "9": ado.records.Setting((9,))}
-    fields = {"routine": "copy", "variant": "tiled", "settings": settings}
-    for measurements in ((one, dataclasses.replace(other, variant="9")), (other,)):
-        sweep = Sweep(routine="copy", measurements=measurements)
-        record = ado.records.Tuning(**fields, sweep=sweep).to_dict()
-        if len(measurements) == 1:
-            del record["settings"]["8"]
-        with pytest.raises(ValueError, match="sweep must only contain measurements of settings"):
-            ado.records.Tuning.from_dict(record)
-
-
 def test_objects_that_cannot_be_tuned_are_rejected():
     with pytest.raises(TypeError, match="variant must be a variant of a ladder, got Routine: "):
         ado.tune(ado.transpose)
@@ -568,19 +506,3 @@ def test_objects_that_cannot_be_tuned_are_rejected():
         ValueError, match=r"must have several block shapes .* got transpose\[simd\]"
     ):
         ado.tune(ado.transpose["simd"])
-
-
-# --- Comparisons ----------------------------------------------------------------------------------
-
-
-def test_four_samples_give_no_verdict_on_speed(monkeypatch, rng):
-    """The verdict on the results remains valid."""
-    monkeypatch.setattr(sampling, "_MIN_SAMPLES_IF_SLOW", 4)
-    how = {"against": ["simd"], "ceilings": False, "progress": False, "seconds": 1e-9}
-    result = ado.check(lambda a: a.T.copy(), ado.transpose, rng.random((60, 70)), **how)
-    assert result
-    assert [len(m.samples) for m in result.sweep] == [4, 4]
-    (comparison,) = result.comparisons.values()
-    assert comparison.verdict == "unclear"
-    assert "is correct" in repr(result)
-    assert re.search("requires 11 samples, got 4|only 4 samples", repr(result))  # on a busy machine

@@ -1,7 +1,6 @@
 """The check of variants, with built-in ones that misbehave: memory, values, layouts."""
 
 import ctypes
-import dataclasses
 import re
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels.model import tasks
 from adokernels.model.checker import Checker
 from adokernels.model.routine import BuiltInCall
 
@@ -139,24 +137,6 @@ def test_a_failure_is_that_of_the_variant(monkeypatch, rng):
     assert sweep.skipped == {"blocked": "it fails with RuntimeError: broken (a: (40, 50) float64)"}
 
 
-def test_expected_results_are_shared_by_the_variants(monkeypatch, rng):
-    """Two results per sweep, and one per edge case."""
-    right, sizes = tasks.TASKS["transpose"], []
-
-    def counted(a):
-        sizes.append(a.shape)
-        return right.expected(a)
-
-    monkeypatch.setitem(tasks.TASKS, "transpose", dataclasses.replace(right, expected=counted))
-    ado.sweep(ado.transpose, rng.random((40, 50)), **QUICK)
-    assert sizes == [(40, 50)] * 2
-    own = [ado.variant(lambda a: a.T.copy(), name=name) for name in ("first", "second")]
-    sizes.clear()
-    ado.sweep(ado.transpose, rng.random((40, 50)), extra=own, **QUICK)
-    assert sizes.count((40, 50)) == 2
-    assert len(sizes) == 2 + len(right.sanitizer.shapes) + 3  # random sizes
-
-
 def views(rng):
     whole = rng.random((64, 96), dtype=np.float32)
     yield "padded", whole[:40, 3:50]
@@ -207,7 +187,7 @@ def test_too_little_memory_is_reported(monkeypatch, rng):
 # --- Variants that are wrong only on the large problem that is timed ------------------------------
 
 #: Larger than the problems whose whole result is checked.
-LARGE = 1 << 20
+LARGE = (1 << 19) + 1000
 
 
 def zeros_if_dense(x, right):
@@ -296,12 +276,3 @@ def test_a_peer_of_a_large_problem_is_checked(rng):
     assert [m.variant for m in sweep.peers] == ["right"]
     assert "randomly chosen elements are out of tolerance" in sweep.skipped["zeros"]
     assert 0 < sweep.peers[0].error <= 1
-
-
-def test_exact_ladders_have_no_errors_in_ulp(rng):
-    sweep = ado.sweep(ado.transpose, rng.random((40, 50)), **QUICK)
-    assert {(m.error, m.error_ulp, m.error_relative) for m in sweep.variants} == {(0, None, None)}
-    image = rng.integers(0, 256, (40, 50, 4), np.uint8)
-    sweep = ado.sweep(ado.grayscale, image, **QUICK)
-    assert {m.error_ulp for m in sweep.variants} <= {0, 1}  # in steps
-    assert {m.error_relative for m in sweep.variants} == {None}

@@ -58,11 +58,3 @@ def test_choice_requires_valid_operands_and_device():
     if not ado.transpose["naive"].available:
         with pytest.raises(ado.Unavailable):
             ado.transpose.choose(np.zeros((2, 2)), device="cuda")
-
-
-def test_slower_variants_run_by_name():
-    a = np.arange(12, dtype=np.float32).reshape(4, 3)
-    problem = ado.transpose.problem(a, device="cpu")
-    for v in ado.transpose:
-        if v.device == "cpu" and not v.ceiling and not problem.why_not(v.name):
-            assert np.array_equal(v(a), a.T)

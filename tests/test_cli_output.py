@@ -16,7 +16,6 @@ from adokernels.charts import files
 from adokernels.measuring.progress import ProgressDisplay
 
 BENCH = ["bench", "transpose", "--shape", "8x8", "--json"]
-OWN = "def own(a):\n    return a.T.copy()\n"
 
 
 def closed_pipe():
@@ -81,19 +80,6 @@ def test_a_command_ends_with_its_usual_status(make, measured, tmp_path, capfd):
         assert cli.main([*BENCH, str(store)]) == 0
     assert ado.load(store) == measured
     assert not capfd.readouterr().err
-
-
-@every_stream
-@pytest.mark.parametrize(
-    ("code", "status"), [(OWN, 0), (OWN.replace(".T", ""), 1)], ids=["correct", "wrong"]
-)
-def test_the_status_of_a_check_is_kept(make, code, status, tmp_path):
-    own, store = tmp_path / "own.py", tmp_path / "c.json"
-    own.write_text(code)
-    command = f"check {own} --routine transpose --kernel own --shape 5x5 --no-timing"
-    with replaced("stdout", make()):
-        assert cli.main([*command.split(), "--json", str(store)]) == status
-    assert bool(ado.load(store)) is not bool(status)
 
 
 @pytest.mark.usefixtures("measured")

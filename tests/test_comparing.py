@@ -131,16 +131,6 @@ def test_the_slope_chart_states_no_mean_gain_if_a_verdict_is_unclear(pair):
     assert "mean" not in title
 
 
-def test_the_slope_chart_of_equal_times_separates_its_labels():
-    first = make_gpp().measurements[0]
-    equal = [dataclasses.replace(first, variant=f"variant {i}") for i in range(19)]
-    sweep = run_again(dataclasses.replace(make_gpp(), measurements=tuple(equal)))
-    ax = new_figure((8.5, 6.5), layout="constrained").add_subplot()
-    ado.compare(sweep, run_again(sweep)).plot(ax)
-    ax.figure.draw_without_rendering()
-    assert not clashes(ax)
-
-
 class TestCommand:
     @pytest.fixture
     def files(self, pair, tmp_path):

@@ -91,10 +91,7 @@ def test_errors_name_the_line_of_the_ptx(operands):
         (lambda a, x, y, out: [a, x, y, out], r"must have 4 parameters .*, got 5"),
         (lambda a, x, y, out: [x, x, y, out, 1], r"argument 1 must match .* not a pointer"),
         (lambda a, x, y, out: [1.0, 1, y, out, 1.5], r"argument 5 must be convertible"),
-        (
-            lambda a, x, y, out: [1.0, x, y, out, 1 << 40],
-            r"argument 5 must be from 0",
-        ),
+        (lambda a, x, y, out: [1.0, x, y, out, 1 << 40], r"argument 5 must be from 0"),
     ],
 )
 def test_arguments_must_fit_the_parameters_of_ptx(arguments, message, operands):
@@ -166,21 +163,10 @@ def test_objects_with_a_source(source, settings, operands):
     compute(made, operands)
 
 
-def test_kernels_of_cupy(operands):
-    cupy = pytest.importorskip("cupy")
-    kernel = 'extern "C" ' + SOURCE.lstrip()
-    compute(variant(cupy.RawKernel(kernel, "saxpy", ("--std=c++17",)), kernel=None), operands)
-    compute(variant(cupy.RawModule(code=kernel)), operands)
-
-
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [
-        (
-            7,
-            TypeError,
-            "source must be a str, bytes, a path, or an object .*, got int",
-        ),
+        (7, TypeError, "source must be a str, bytes, a path, or an object .*, got int"),
         (b"\xff\xfe\x00", ValueError, "source must be text, a cubin or a fat binary, got 3 bytes"),
     ],
 )

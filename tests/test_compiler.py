@@ -57,13 +57,6 @@ def test_the_architecture_is_that_of_the_gpu():
 
 
 @needs_compiler
-def test_the_code_has_line_information():
-    compiled = compile_cuda(SAXPY, "plain", file="own_name.cu")
-    assert b".debug_line" in compiled.code
-    assert b"own_name.cu" in compiled.code
-
-
-@needs_compiler
 def test_warnings_are_in_the_log():
     source = "__global__ void k() {\n  int unused;\n}"
     assert (
@@ -99,19 +92,10 @@ def test_warnings_are_in_the_log():
             'assert(out[0] > 0); printf("%f", out[0]); std::memcpy(out, out + 2, 4);',
         ),
         (
-            [
-                "stdint.h",
-                "stddef.h",
-                "stdio.h",
-                "math.h",
-                "limits.h",
-                "float.h",
-                "assert.h",
-                "string.h",
-                "stdlib.h",
-            ],
-            "int32_t i = abs(-1); size_t n = i; out[n] = M_PI;",
+            [*("stdint.h", "stddef.h", "stdio.h", "math.h", "limits.h", "float.h", "assert.h")],
+            "int32_t i = 1; size_t n = i; out[n] = M_PI + INT_MAX + FLT_MAX;",
         ),
+        (["string.h", "stdlib.h"], "out[0] = abs(-1);"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -124,15 +108,9 @@ def test_headers_of_cuda_and_c(headers, statement):
 @pytest.mark.parametrize(("prefix", "dtype"), [("FLT", np.float32), ("DBL", np.float64)])
 def test_limits_of_floating_point_types(prefix, dtype):
     info = np.finfo(dtype)
-    values = {
-        "MAX": float(info.max).hex(),
-        "MIN": float(info.smallest_normal).hex(),
-        "TRUE_MIN": float(info.smallest_subnormal).hex(),
-        "EPSILON": float(info.eps).hex(),
-        "MANT_DIG": info.nmant + 1,
-        "MAX_EXP": info.maxexp,
-        "MIN_EXP": f"({info.minexp} + 1)",
-    }
+    values = {"MAX": info.max, "MIN": info.smallest_normal, "EPSILON": info.eps}
+    values = {name: float(value).hex() for name, value in values.items()}
+    values |= {"MANT_DIG": info.nmant + 1, "MAX_EXP": info.maxexp, "MIN_EXP": info.minexp + 1}
     checks = "".join(f"static_assert({prefix}_{name} == {v});" for name, v in values.items())
     compile_cuda(f"#include <cfloat>\n{checks} __global__ void k() {{}}", "k", arch="sm_80")
 
@@ -175,16 +153,6 @@ def test_headers_beside_the_file(tmp_path):
     with pytest.raises(ado.CompilationError, match=r"width\.cuh"):
         compile_cuda(source, "k", options=[f"-I{tmp_path}"])
     assert with_option.symbol == "_Z1kPi"
-
-
-@needs_compiler
-def test_options_reach_the_compiler():
-    source = "__global__ void k(float* a) { a[0] = TILE / a[1]; }"
-    exact = compile_cuda(source, "k", options=["-DTILE=32"])
-    fast = compile_cuda(source, "k", options=["-D", "TILE=32", "--use_fast_math"])
-    assert len(fast.code) < len(exact.code)
-    plain = "int twice(int x) { return 2 * x; }\n__global__ void k(int* a) { a[0] = twice(a[0]); }"
-    compile_cuda(plain, "k", options=["-default-device"])
 
 
 # -------------------------------------------------------------------------------------- messages
@@ -244,13 +212,6 @@ def test_hints(source, hint):
         compile_cuda(source, "k")
     assert hint in str(caught.value)
     assert "__nv_name_map" not in str(caught.value)
-
-
-@needs_compiler
-def test_limits_of_the_assembler_are_compilation_errors():
-    source = "__global__ void k(int* a) { __shared__ int s[1 << 20]; s[a[0]] = 1; a[1] = s[a[2]]; }"
-    with pytest.raises(ado.CompilationError, match="too much shared data"):
-        compile_cuda(source, "k")
 
 
 def test_wrong_arguments_are_rejected():

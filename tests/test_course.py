@@ -1,4 +1,4 @@
-"""Tables in Markdown, and published figures next to our figures."""
+"""Published figures next to our figures."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,7 @@ from pages import rows_of
 import adokernels as ado
 from adobook import published as published_figures
 from adobook.figures import figures, ranks
-from adobook.published import Published, image_filters, transpose
-from adobook.text import table
+from adobook.published import Published
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -29,26 +28,6 @@ def published(**given):
     return Published(**{**default, **given})
 
 
-# --- text -----------------------------------------------------------------------------------------
-
-
-def test_numbers_are_aligned_right():
-    text = table(["variant", "time"], [("naive", None), ("tiled", 2)])
-    assert text.splitlines()[1:] == ["| :--- | ---: |", "| naive |  |", "| tiled | 2 |"]
-
-
-def test_columns_of_text_are_aligned_left():
-    rows = [("naive", "slower", f"{TIMES}0.5", "**3 %**"), ("tiled", "faster", "", "")]
-    text = table(["variant", "it is", "ratio", "share"], rows)
-    assert text.splitlines()[1] == "| :--- | :--- | ---: | ---: |"
-    assert table(["a", "b"], []).splitlines()[1] == "| :--- | ---: |"
-
-
-def test_rows_must_have_a_cell_for_each_column():
-    with pytest.raises(ValueError, match="row must have 2 cells, got 1"):
-        table(["a", "b"], [["only one"]])
-
-
 # --- published figures ----------------------------------------------------------------------------
 
 
@@ -56,13 +35,9 @@ def test_rows_must_have_a_cell_for_each_column():
     ("value", "unit", "text"),
     [
         (2.72e-3, "s", "2.72 ms"),
-        (5.233e-3, "s", "5.233 ms"),
         (0.5922, "%", "59.22 %"),
-        (0.49, "%", "49 %"),
-        (0.2, "%", "20 %"),
         (67_108_864, "", "67,108,864"),
         (4.0, "times", f"{TIMES}4.00"),
-        (14, "", "14"),
         (109.1, "cycles", "109.1 cycles"),
         (236.7e9, "B/s", "236.7 GB/s"),
         ("latency", "", "latency"),
@@ -98,19 +73,6 @@ def shown(m, *given, variant=""):
     return rows_of(figures(m, given, variant or m.variant))
 
 
-def test_figures_show_published_sectors_beyond_the_ideal(ladder):
-    given = [p for p in transpose.FIGURES if p.item in ("B7", "B26")]
-    header, rows = shown(ladder["naive"], *given)
-    assert header[1] == "Course slides, A100"
-    profile = ladder["naive"].profile
-    ratio = profile["store_sectors_per_request"] / 8
-    assert rows["store sectors relative to the ideal"] == [f"{TIMES}4.00", f"{TIMES}{ratio:.2f}"]
-    excess = profile["store_sectors"] - profile["ideal_store_sectors"]
-    assert rows["store sectors beyond the ideal"] == ["50,331,648", f"{excess:,.0f}"]
-    header, _ = shown(ladder["tiled"], *given, variant="naive")
-    assert header == ["quantity", "Course slides, A100", "tiled, NVIDIA H200"]
-
-
 def test_figures_show_the_documents_value_next_to_ours(ladder):
     naive = ladder["naive"]
     header, rows = shown(
@@ -126,73 +88,6 @@ def test_figures_show_the_documents_value_next_to_ours(ladder):
     ours = 100 * naive.profile["memory_sol"]
     assert rows["speed of light: memory"] == ["59.22 %", "", f"{ours:.1f} %"]
     assert rows["speed of light: DRAM"][:2] == ["", "26 %"]
-
-
-def test_figures_show_sectors_next_to_their_ideal(ladder):
-    _, rows = shown(ladder["naive"], "store_sectors_per_request")
-    assert rows["sectors per store request"][-1] == "32.0 (ideal 8)"
-    assert ladder["naive"].profile.ideal_sectors_per_request("store") == 8
-
-
-def test_figures_name_the_stall_reason_with_the_most_cycles(ladder):
-    profile = ladder["tiled"].profile
-    stalls = {k: v for k, v in profile.quantities.items() if k.startswith("stall_")}
-    worst = max(stalls, key=stalls.get)
-    _, rows = shown(ladder["tiled"], "dominant_stall")
-    name = worst.removeprefix("stall_").replace("_", " ")
-    assert rows["dominant stall reason"][-1] == f"{name}, {stalls[worst]:.1f} cycles"
-
-
-def test_an_issued_instruction_is_not_a_stall():
-    m = ado.load(DATA / "sobel-2560x1600.json.xz")["sliding_window"]
-    stalls = {k: v for k, v in m.profile.quantities.items() if k.startswith("stall_")}
-    assert max(stalls, key=stalls.get) == "stall_selected"
-    *_, reason = shown(m, "dominant_stall")[1]["dominant stall reason"]
-    assert reason
-    assert not reason.startswith("selected")
-
-
-def test_figures_have_rows_for_further_published_quantities(ladder):
-    profile = ladder["naive"].profile
-    _, rows = shown(
-        ladder["naive"],
-        published(quantity="store_sectors", value=67_108_864, unit=""),
-        published(quantity="sm__cycles_elapsed.max", value=2_961_102, unit="", title="cycles"),
-        published(quantity="branch instructions", value=4_194_304, unit=""),
-    )
-    assert rows["store sectors"] == ["67,108,864", f"{profile['store_sectors']:,.0f}"]
-    assert rows["cycles"] == ["2,961,102", f"{profile['sm__cycles_elapsed.max']:,.0f}"]
-    assert rows["branch instructions"] == ["4,194,304", ""]
-
-
-def test_figures_are_empty_without_data(ladder):
-    def ours(m, key):
-        (row,) = shown(m, key)[1].values()
-        return row[-1]
-
-    assert not ours(ladder["naive"], "conflict_share")
-    assert ours(ladder["tiled"], "conflict_share")
-    assert not ours(ladder["naive"], "local_bytes")
-    spilling = ado.load(DATA / "max_plus-float64.json.xz")["vector_load_small"]
-    assert ours(spilling, "local_bytes") == "4.10 kB"
-    peers = ado.load(DATA / "max_plus-float64-peers.json.xz")  # without counters
-    assert not ours(peers["vectorised"], "dominant_stall")
-    assert ours(peers["vectorised"], "registers")
-
-
-def test_figures_name_their_source(ladder):
-    assert figures(ladder["naive"], [published()], "naive").endswith("Source: slide 15.")
-
-
-def test_figures_show_our_text_next_to_published_text():
-    blur = ado.load(DATA / "gaussian_blur-2560x1600.json.xz")
-    _, rows = shown(blur["naive"], *image_filters.FIGURES)
-    assert rows["grid"] == ["320 x 200 blocks", "320 x 200 blocks"]
-    assert rows["shared memory per block"] == ["0 B", "0 B"]
-    assert rows["limiter"] == ["instruction and memory latency", "L1 wavefronts"]
-    assert rows["transactions per request"] == ["4 to 5", "4.84 per load, 4.03 per store"]
-    _, rows = shown(blur["coalesced"], *image_filters.FIGURES)
-    assert rows["occupancy limiter"] == ["block size", "warps"]
 
 
 def test_ranks_are_proportional_to_the_time_beyond_the_roof():

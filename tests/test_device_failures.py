@@ -4,11 +4,8 @@ Each test runs in a process of its own. The driver is called directly: it alloca
 that the library then lacks, and it loads the kernel that traps.
 """
 
-import os
-import subprocess
-import sys
-
 import pytest
+from conftest import start_python
 
 import adokernels as ado
 
@@ -130,20 +127,9 @@ print("done")
 """
 
 
-def python(code):
-    return subprocess.run(
-        [sys.executable, "-c", COMMON + code],
-        env={**os.environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
 def test_no_device_memory():
     """With decreasing free memory, each allocation of a call fails once."""
-    done = python(NO_MEMORY)
+    done = start_python(COMMON + NO_MEMORY, ADOKERNELS_DEVICE="")
     assert done.returncode == 0, done.stderr
     expected = [f"{name} error result" for name in ado.routines]
     assert done.stdout.splitlines() == expected
@@ -151,5 +137,5 @@ def test_no_device_memory():
 
 def test_lost_device():
     """Every later call raises CudaError, calls on the CPU work, and the process ends normally."""
-    done = python(LOST)
+    done = start_python(COMMON + LOST, ADOKERNELS_DEVICE="")
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adobook.score import Reason, score
+from adobook.score import score
 from adobook.text import write_rich_table
 from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
@@ -211,34 +211,6 @@ def test_no_bound_is_violated_and_most_steps_are_named():
     assert np.median(looseness) < 3
 
 
-def test_where_the_score_is_wrong():
-    wrong = [(row.variant, row.next_variant) for row in scored().wrong]
-    assert 0 < len(wrong) == len(scored()) - len(scored().named)
-
-
-def test_the_counts_of_a_score():
-    rows = scored().rows
-    idle = [row for row in rows if not row.gained]
-    assert len(scored().gained) + len(idle) == len(rows)
-    assert set(scored().abstained) <= set(idle)
-    assert len(scored().agreed) == len(set(scored().agreed))
-
-
-def test_the_reasons_of_misses():
-    found = scored()
-    reasons = {
-        (row.ladder.split(",")[0], row.variant, row.next_variant): found.reason(row)
-        for row in found.wrong
-        if "float32" in row.ladder or "complex128" in row.ladder
-    }
-    assert reasons["gpp", "swapped_indices", "large_blocks"] is Reason.NO_GAIN
-    assert reasons["gpp", "bands_inside", "frequency_outside"] is Reason.LATER
-    assert reasons["max_plus", "shared_rolling", "async_rolling"] is Reason.ALTERNATIVE
-    assert reasons["branch", "by_warp", "pairs"] is Reason.UNNAMED
-    early = [row for row in found.wrong if row.proposed == Step.DONE]
-    assert {found.reason(row) for row in early} == {Reason.TOO_EARLY}
-
-
 @pytest.mark.parametrize(("dtype", "advised"), [("float32", True), ("float64", False)])
 def test_fp64_flops_without_fp64_arrays_are_advised(dtype, advised):
     m = ladders()["transpose", "float32"]["padded"]
@@ -285,12 +257,6 @@ def test_a_step_without_the_proposed_change_does_not_test_the_bound():
     finding = diagnosed("gaussian_blur", "uint8")["coalesced"]
     assert finding.advice.step not in finding.outcome.changes
     assert (finding.named, finding.tested, finding.held) == (False, False, None)
-
-
-def test_an_empty_score():
-    empty = score([])
-    assert (len(empty), empty.named, empty.violated) == (0, [], [])
-    assert ("steps", "0") in empty.summary()
 
 
 def test_every_built_in_variant_states_its_categories():

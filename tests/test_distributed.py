@@ -3,7 +3,6 @@
 import functools
 import inspect
 import math
-import re
 import threading
 
 import numpy as np
@@ -17,11 +16,9 @@ import adokernels as ado
 import adokernels.distributed
 from adokernels import _core
 from adokernels.distributed import TILE_ROWS
-from adokernels.large.communicators import on_all_ranks
 from adokernels.model import tasks
 from adokernels.model.libraries import on_host
 from adokernels.model.registry import gpp_tiles
-from adokernels.model.tasks.gpp import GPP_SIZES
 
 SEED = run_seed()
 SIZES = [1, 2, 3, 4, 8]
@@ -63,16 +60,6 @@ def test_any_number_of_ranks_gives_the_same_bits_on_all_ranks(shape):
             seen |= set(map(bits, results))
     assert len(seen) == 1
     assert results[0][0].shape == results[0][1].shape == shape[3:]
-
-
-def test_nearly_equal_to_one_call():
-    operands = problem((96, 131, 67, 2))
-    results = sums_over_ranks(operands, 3)[0]
-    roundings = (32 + 96) * 2.0**-53
-    for ours, serial, unit in zip(
-        results, ado.gpp(*operands, device="cpu"), tasks.gpp.error_unit(*operands), strict=True
-    ):
-        assert (abs(ours - serial) <= 1e-15 * unit / roundings).all()
 
 
 def test_options_and_their_defaults():
@@ -170,12 +157,6 @@ def test_tiles_with_any_number_of_threads():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("shape", [*SHAPES, *EMPTY, (300, 65, 41, 1), (2100, 9, 33, 2)])
-def test_tiles_on_the_gpu(shape):
-    check_tiles(problem(shape), "moments", ado.to_device)
-
-
-@pytest.mark.gpu
 def test_shares_on_the_gpu():
     operands = problem((24, 131, 67, 2))
 
@@ -201,15 +182,6 @@ def test_rows_of_ranks(ngpown, size):
     assert all(part.start % 8 == 0 for part in rows if part.start != part.stop)
     tiles = [-(-(part.stop - part.start) // 8) for part in rows]
     assert max(tiles) - min(tiles) <= 1
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_balance_of_the_benchmark(size):
-    rows = GPP_SIZES["si214"][1]
-    comm = ThreadCommunicator.__new__(ThreadCommunicator)
-    comm.rank, comm.size = 0, size
-    parts = [ado.distributed.rows_of_rank(rows, comm, rank) for rank in range(size)]
-    assert rows / size / max(part.stop - part.start for part in parts) >= 0.97
 
 
 class Sliced:
@@ -269,21 +241,8 @@ def raised(size, function, rank):
         (lambda p: None, ValueError, r"operands must be wtilde, .*, got None"),
         (lambda p: p[:6], ValueError, r"operands must be wtilde, .*, got 6 operands"),
         (lambda p: p._replace(vcoul=[1.0]), TypeError, r"vcoul must be an array, got list"),
-        (
-            lambda p: p._replace(wtilde=p.wtilde.astype(np.complex64)),
-            TypeError,
-            r"wtilde must have elements of type complex128, got complex64",
-        ),
-        (
-            lambda p: p._replace(wx=p.wx[0]),
-            ValueError,
-            r"wx must have shape \(nbands, nfreqs\), got \(3,\)",
-        ),
-        (
-            lambda p: p._replace(aqsm=p.aqsm[:, 1:]),
-            ValueError,
-            r"aqsm must have shape \(nbands, ngpown\) with .* = 17 .*, got \(5, 16\)",
-        ),
+        (lambda p: p._replace(wx=p.wx.astype("c8")), TypeError, "wx must have .* float64, got"),
+        (lambda p: p._replace(aqsm=p.aqsm[:, 1:]), ValueError, r"aqsm must have .* got \(5, 16\)"),
     ],
 )
 @pytest.mark.parametrize("root", [None, 1])
@@ -350,32 +309,6 @@ def test_an_error_after_the_kernels_have_started(monkeypatch):
     assert str(raised(3, rank, 1)) == "the copy failed"
 
 
-class Unreadable(Exception):
-    def __str__(self):
-        raise RuntimeError("no text")
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ValueError("lone \ud800"), "ValueError: lone \N{REPLACEMENT CHARACTER}"),
-        (Unreadable(), "Unreadable: .its text cannot be read: RuntimeError."),
-    ],
-)
-def test_errors_without_a_valid_text_reach_all_ranks(error, text):
-    def fail(comm):
-        def function():
-            if comm.rank:
-                raise error
-
-        return on_all_ranks(comm, function)
-
-    other, own = run_ranks(2, fail)
-    assert own is error
-    assert isinstance(other, RuntimeError)
-    assert re.fullmatch(f"rank 1 failed with {text}", str(other))
-
-
 @pytest.mark.parametrize(
     ("change", "options", "text"),
     [
@@ -383,22 +316,11 @@ def test_errors_without_a_valid_text_reach_all_ranks(error, text):
         (lambda p: p, {"sexcut": 2.0}, "sexcut must be the same"),
         (lambda p: p, {"tol": 2.0}, "tol must be the same"),
         (lambda p: p._replace(wx=p.wx + 1), {}, "wx and occ .* of rank 0 and rank 1 differ"),
-        (lambda p: p._replace(occ=1 - p.occ), {}, "wx and occ .* of rank 0 and rank 1 differ"),
         (lambda p: p._replace(wx=p.wx[:, 1:]), {}, "nfreqs must be the same .*, got 3 .* and 2"),
-        (
-            lambda p: p._make((p[0][:, 1:], p[1][:, 1:], p[2][:, 1:], *p[3:])),
-            {},
-            "ncouls must be the same on all ranks, got 9 on rank 0 and 8 on rank 1",
-        ),
-        (
-            lambda p: p._replace(aqsn=p.aqsn[1:], aqsm=p.aqsm[1:], wx=p.wx[1:], occ=p.occ[1:]),
-            {},
-            "nbands must be the same",
-        ),
         (
             lambda p: rows_of(p, slice(1, None)),
             {},
-            "rows of wtilde on rank 1 must be a multiple of 8, got 15; .*split",
+            "rank 1 must be a multiple of 8, got 15; .*split",
         ),
     ],
 )

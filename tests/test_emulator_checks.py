@@ -119,9 +119,7 @@ def some_first():
 COPIES = {
     "syncwarp": np.where(T & 1, 5 * (T ^ 1), 3 * (T ^ 1) + 1),
     "shuffle in a helper": np.where(
-        T % 3 == 0,
-        3 * (sent := shuffled(np.where(T % 3 == 0, 2 * T, T + 7), LANE - 1)),
-        sent - 1,
+        T % 3 == 0, 3 * (sent := shuffled(np.where(T % 3 == 0, 2 * T, T + 7), LANE - 1)), sent - 1
     ),
     "ballot": ballot(np.where(T & 4, T % 3 == 0, T % 5 == 0)) ^ np.where(T & 4, 1, 0),
     "any": np.where(T & 4, np.isin(T // 32, [1, 2]) + 3, 2 * np.isin(T // 32, [1, 2])),

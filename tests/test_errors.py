@@ -42,6 +42,9 @@ def next_call_works():
             r"with the batch dimensions of gray, got \(3, 9, 9\)",
         ),
         (lambda: ado.transpose(A, out=np.broadcast_to(0.0, (4, 3))), "out must be writable"),
+        (lambda: ado.grayscale(np.zeros((4, 4, 5), "u1")), r"cols, 3\|4\), got \(4, 4, 5\)"),
+        (lambda: ado.max_plus(A, LINE), r"\(K,\) with K = 3 from big, got \(40,\)"),
+        (lambda: ado.average_matvec(np.ones((3, 4, 0)), np.ones((4, 4))), "M must be at least 1"),
         (lambda: ado.transpose(A, out=(np.empty((4, 3)),) * 2), r"one array per result \(1\)"),
         (
             lambda: ado.transpose(
@@ -81,6 +84,12 @@ def test_views_that_interleave_do_not_overlap():
         (lambda: ado.transpose(A, out=np.ma.zeros((4, 3))), "out must be an array, got Masked"),
         (lambda: ado.transpose(np.zeros((2, 2), "S3")), r"got \|S3 \(3 bytes\)"),
         (lambda: ado.transpose(A, out=np.empty((4, 3), "f4")), "type of a, float64, got float32"),
+        (lambda: ado.max_plus(A, A[:, 0].astype("f4")), "type of big, float64, got float32"),
+        (
+            lambda: ado.max_plus(A.astype(">f8"), A[:, 0]),
+            r"float32 or float64, got >f8 \(8 bytes\)",
+        ),
+        (lambda: ado.grayscale(np.zeros((4, 4, 3))), r"type uint8, got float64 \(8 bytes\)"),
         (lambda: ado.transpose(A, out=[1, 2]), "out must be an array, got list"),
         (lambda: ado.transpose(np.ma.masked_equal(A, 3)), "masked array"),
         (ado.transpose, "needs the operand a"),
@@ -176,6 +185,7 @@ def test_keywords_of_functions_and_custom_ladders_are_their_own(rng):
     "call",
     [
         lambda: ado.transpose(A, device="cuda"),
+        lambda: ado.transpose(A, device="cuda:1", stream=1),
         lambda: ado.transpose(A, variant="naive"),
         lambda: setattr(ado.settings, "device", "cuda"),
         lambda: ado.to_device(A),
@@ -242,14 +252,6 @@ def test_cuda_error_names_call_place_and_error():
             # The forbidden call has ended the capture.
             with contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):
                 stream.end_capture()
-
-
-@pytest.mark.gpu
-def test_block_must_be_listed():
-    with pytest.raises(ValueError, match=r"block must be one of \(.*\), got \(7, 3\)"):
-        ado.transpose(A, variant="naive", block=(7, 3))
-    with pytest.raises(ValueError, match=r"block must be one of \(.*\), got \(-32, 8\)"):
-        ado.transpose(A, variant="naive", block=(-32, 8))
 
 
 @pytest.mark.gpu

@@ -11,7 +11,6 @@ from adokernels.measuring import pipeline
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.model.checker import Checker
-from adokernels.text import failure
 
 A = np.arange(64.0 * 48).reshape(64, 48)
 NAMES = ["naive_loops", "blocked", "simd"]
@@ -66,20 +65,6 @@ def test_the_other_variants_are_measured(method, call, fails_at, tmp_path):
     found.save(tmp_path / "s.json")
     assert ado.load(tmp_path / "s.json") == found
     assert "skipped blocked: it fails with RuntimeError" in repr(found)
-
-
-def test_a_failing_first_variant(fails_at):
-    fails_at("sample", "naive_loops", 3)
-    found = sweep()
-    assert [m.variant for m in found] == ["blocked", "simd"]
-    assert found.step_pairs()
-
-
-def test_all_variants_may_fail(fails_at):
-    fails_at("sample", "simd", 3)
-    found = sweep(variants="simd")
-    assert not len(found)
-    assert list(found.skipped) == ["simd"]
 
 
 @pytest.mark.parametrize("calls", [0, 2], ids=["in its check", "in its warm-up"])
@@ -167,17 +152,3 @@ def test_a_scan_goes_on(fails_at):
     assert "skipped simd" in repr(nothing)
     with pytest.raises(ValueError, match="scan must contain at least one measurement"):
         nothing.plot()
-
-
-def test_the_text_of_an_error_may_be_long_or_fail():
-    class Unreadable(Exception):
-        def __str__(self):
-            raise KeyError
-
-    assert failure(Unreadable()) == (
-        "it fails with Unreadable: (its text cannot be read: KeyError)"
-    )
-    assert len(failure(ValueError("x" * 10**7))) == 10_000
-    assert failure(ValueError("\ud800")).endswith("\N{REPLACEMENT CHARACTER}")
-    found = sweep(peers={"own": Failing(0, Unreadable())})
-    assert "its text cannot be read" in found.skipped["own"]

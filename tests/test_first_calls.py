@@ -11,7 +11,7 @@ from conftest import run_python
 from adokernels import _core
 
 TORCH = """
-import sys, threading, time, types
+import os, sys, threading, time, types
 import numpy as np
 
 calls = []
@@ -45,6 +45,23 @@ Tensor.__module__ = "torch"
 torch = types.ModuleType("torch")
 torch._C = Functions()
 sys.modules["torch"] = torch
+
+
+def together(function, count):
+    barrier, ended = threading.Barrier(count), []
+
+    def run(i):
+        barrier.wait()
+        function(i)
+        ended.append(i)
+
+    threads = [threading.Thread(target=run, args=[i], daemon=True) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(200)
+    print(len(ended), flush=True)
+    os._exit(0)
 """
 
 
@@ -76,27 +93,16 @@ def test_a_call_uses_the_current_stream_of_torch_before_2_10():
 def test_two_threads_in_a_first_call_do_not_wait_for_each_other(what):
     """With a plain static variable, one thread holds its guard, and another holds the GIL."""
     code = f"""
-        def first():
-            barrier.wait()
+        def first(i):
             import adokernels as ado
             try:
                 {what}
             except Exception:
                 pass
-            ended.append(1)
 
-        barrier, ended = threading.Barrier(4), []
-        threads = [threading.Thread(target=first, daemon=True) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(200)
-        print(len(ended))
-        sys.stdout.flush()
-        import os
-        os._exit(0)
+        together(first, 4)
         """
-    assert run(code).split() == ["4"]
+    assert run(code) == "4"
 
 
 def test_two_threads_that_look_for_a_memory_map_first():
@@ -112,21 +118,10 @@ def test_two_threads_that_look_for_a_memory_map_first():
 
         builtins.__import__ = slow
 
-        def first(buffer):
-            barrier.wait()
-            source = np.frombuffer(buffer, "f4").reshape(4, 4)
+        def first(i):
+            source = np.frombuffer(bytearray(64), "f4").reshape(4, 4)
             ado.transpose(source, out=np.empty((4, 4), "f4"))
-            ended.append(1)
 
-        barrier, ended = threading.Barrier(2), []
-        threads = [threading.Thread(target=first, args=[bytearray(64)], daemon=True) for _ in "ab"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(200)
-        print(len(ended))
-        sys.stdout.flush()
-        import os
-        os._exit(0)
+        together(first, 2)
         """
-    assert run(code).split() == ["2"]
+    assert run(code) == "2"

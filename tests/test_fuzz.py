@@ -64,7 +64,7 @@ def fuzz(*arguments, seed=None, **environment):
 
 @pytest.mark.parametrize("threads", ["1", "16"])
 def test_random_calls(threads):
-    for suites, cases in ((ado.routines, 48), (INPUTS, 240)):
+    for suites, cases in ((ado.routines, 32), (INPUTS, 160)):
         code, text = fuzz(*suites, "--cases", str(cases), "--threads", threads)
         assert code == 0, text
         form = rf"^(\w+): {cases} cases, (\d+) results, \d+ errors, 0 failures"

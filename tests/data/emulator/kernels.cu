@@ -27,10 +27,6 @@ __global__ void late_errors(int* out, int n) {
   out[8 * blockIdx.x + 4096] = x;
 }
 
-__global__ void misaligned(const char* a, int* out) {
-  out[threadIdx.x] = *reinterpret_cast<const int*>(a + threadIdx.x);  // line: misaligned
-}
-
 __global__ void reverse(const int* a, int* out) {
   __shared__ int tile[128];
   tile[threadIdx.x] = a[threadIdx.x];
@@ -42,23 +38,6 @@ __global__ void reverse_without_barrier(const int* a, int* out) {
   __shared__ int tile[128];
   tile[threadIdx.x] = a[threadIdx.x];          // line: race, writer
   out[threadIdx.x] = tile[127 - threadIdx.x];  // line: race, reader
-}
-
-__global__ void shared_uninitialised(int* out) {
-  __shared__ int tile[128];
-  if (threadIdx.x < 64) tile[threadIdx.x] = 1;
-  __syncthreads();
-  out[threadIdx.x] = tile[threadIdx.x];  // line: uninitialised
-}
-
-__global__ void divergent_barrier(int* out) {
-  if (threadIdx.x % 2 == 0) __syncthreads();  // line: divergent barrier
-  out[threadIdx.x] = 1;
-}
-
-__global__ void one_warp_at_the_barrier(int* out) {
-  if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");  // line: deadlock
-  out[threadIdx.x] = 1;
 }
 
 __global__ void async_copy(const int4* a, int4* out, int wait) {
@@ -165,11 +144,6 @@ __global__ void __cluster_dims__(4, 1, 1) cluster_sum(const int* a, int* out) {
     sum += *cluster.map_shared_rank(&own, rank);
   cluster.sync();
   if (threadIdx.x == 0) out[blockIdx.x] = sum;
-}
-
-__global__ void halves(const __half2* a, const __half2* b, __half2* out) {
-  const int i = threadIdx.x;
-  out[i] = __hfma2(a[i], b[i], __hadd2(a[i], b[i]));
 }
 
 __global__ void wide_products(const unsigned long long* a, unsigned long long* out) {
