@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import _core
 from adokernels.measuring import heatmap as measured
 from adokernels.measuring.hotspots import Sources
 from adokernels.records.heatmap import ACCESSES, Accesses
@@ -53,33 +52,6 @@ __global__ void copy(const T* a, T* out, int rows, int cols) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const int n = rows * cols;
   if (i < n) out[i] = a[8 * i % n];
-}
-"""
-#: The same kernel in PTX, with line information.
-PTX = """
-.version 9.0
-.target sm_90
-.address_size 64
-.file 1 "/tmp/copy.cu"
-.visible .entry copy(.param .u64 a, .param .u64 out)
-{
-  .reg .b32 %r<3>;
-  .reg .b64 %d<5>;
-  .reg .f32 %f<2>;
-  .loc 1 2 3
-  mov.u32 %r1, %tid.x;
-  shl.b32 %r2, %r1, 3;
-  .loc 1 3 3
-  ld.param.u64 %d1, [a];
-  mul.wide.u32 %d2, %r2, 4;
-  add.s64 %d2, %d1, %d2;
-  ld.global.f32 %f1, [%d2];
-  ld.param.u64 %d3, [out];
-  mul.wide.u32 %d4, %r1, 4;
-  add.s64 %d4, %d3, %d4;
-  st.global.f32 [%d4], %f1;
-  .loc 1 4 1
-  ret;
 }
 """
 
@@ -256,21 +228,6 @@ def test_the_emulator_counts_lines_of_own_kernels(rng, no_cuda_or_ncu):
     )
     with pytest.raises(ado.KernelError, match="out of bounds"):
         ado.heatmap(ladder.with_variants(outside)["outside"], a, device="emulator")
-
-
-@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
-def test_the_emulator_counts_lines_of_built_in_variants():
-    naive, tiled = (
-        ado.heatmap(ado.transpose[name], np.zeros((64, 64), np.float32), device="emulator")
-        for name in ("naive", "tiled")
-    )
-    assert naive.line_of("out[col").stores.per_request == 32
-    assert naive.line_of("out[col").loads.per_request == 4
-    assert tiled.total("stores").per_request == 4
-    assert tiled.total("shared_loads").per_request == 32  # bank conflicts
-    text = str(naive)
-    assert "transpose[naive]" in text
-    assert "emulator" in text
 
 
 @pytest.mark.cuda
