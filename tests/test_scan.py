@@ -1,7 +1,6 @@
 """Scans over sizes."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -33,12 +32,6 @@ def test_one_sweep_per_problem_from_small_to_large(scan):
     assert scan.names == ("naive_loops", "blocked", "NumPy")
     assert len(scan.of("NumPy")) == 3
     assert all(m.error == 0 for m in scan.of("NumPy"))  # the peer received the operands
-
-
-def test_the_table_has_a_line_per_problem(scan):
-    text = repr(scan)
-    for shape in ("8 x 8", "32 x 16", "64 x 64"):
-        assert shape in text
 
 
 @pytest.fixture
@@ -86,16 +79,9 @@ def test_time_and_bandwidth_are_in_one_figure_by_default(invented):
     assert [label.split(" [")[0] for label in labels] == ["Bandwidth", "Time per call, logarithmic"]
     assert axes[0] is upper
     upper.figure.draw_without_rendering()
-    units = ("", r" [nµm]?s")  # a time can need another prefix at the next tick
-    for ax, unit in zip(axes, units, strict=True):
+    for ax in axes:
         assert not clashes(ax)
         assert not outside(ax)
-        shown = [t.get_text() for t in ax.get_yticklabels(which="both") if t.get_text()]
-        assert len(shown) >= 3
-        assert all(re.fullmatch(rf"\d+(\.\d+)?{unit}", text) for text in shown), shown
-        caches = {f"{level} " for level, size in scan.caches.items() if size < 8 << 10}
-        words = [text.get_text() for text in ax.texts]
-        assert all(any(word.startswith(cache) for word in words) for cache in caches)
     assert scan.plot(ax=new_figure(SIZES[0]).add_subplot()).get_ylabel().startswith("Bandwidth")
 
 
@@ -114,34 +100,9 @@ def test_default_sizes_are_powers_of_two_from_4_kib_to_256_mib():
     np.testing.assert_array_equal(sorted(sizes), 4 ** np.arange(6, 15))
 
 
-def test_short_lengths_are_properties_of_the_problem():
-    assert {c for _, c in default_shapes(ado.component)} == {3}
-    ado.scan(
-        ado.component, shapes=default_shapes(ado.component)[-1:], device="cpu", seconds=0.01,
-        progress=False, c=1,
-    )  # fmt: skip
-
-
-def test_options_count_in_default_sizes():
-    moved = [
-        ado.strided_copy.variants[0].cost(np.zeros(n, "f4"), stride=64).bytes
-        for (n,) in default_shapes(ado.strided_copy, stride=64)
-    ]
-    assert min(moved) > 2048
-    assert max(moved) <= 1 << 28
-
-
 @pytest.mark.parametrize("routine", ado.routines.values(), ids=lambda r: r.name)
 def test_each_routine_has_default_sizes(routine):
     assert len(default_shapes(routine)) >= 4
-
-
-def test_variants_from_a_generator_and_ceilings_alone():
-    names = (name for name in ["stream_copy"])
-    quick = {"device": "cpu", "seconds": 0.01, "progress": False}
-    found = ado.scan(ado.transpose, shapes=[(8, 8), (16, 16)], variants=names, **quick)
-    assert [len(s.measurements) for s in found] == [1, 1]
-    assert "B/s" in found.plot().get_title(loc="left")
 
 
 def test_wrong_arguments(scan):
@@ -307,14 +268,6 @@ def test_copies_are_counted_whole(cpu_as_gpu):
 def test_a_wrong_result_of_a_call_is_an_error(cpu_as_gpu, monkeypatch):
     monkeypatch.setattr(scanning, "partial", lambda f, *a, **o: lambda: f(*a, **o) + 1)
     with pytest.raises(ValueError, match=r"transpose, call on cpu: wrong result"):
-        ado.scan(ado.transpose, shapes=[(8, 8)], copies=True, **QUICK)
-
-
-def test_a_kernel_that_is_skipped_is_an_error(cpu_as_gpu, monkeypatch):
-    skipped = {"simd": "wrong result: 1 element"}
-    sweep = ado.records.Sweep(routine="transpose", measurements=(), skipped=skipped)
-    monkeypatch.setattr(scanning, "sweep", lambda *_, **__: sweep)
-    with pytest.raises(ValueError, match="transpose, simd: wrong result: 1 element"):
         ado.scan(ado.transpose, shapes=[(8, 8)], copies=True, **QUICK)
 
 

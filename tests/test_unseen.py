@@ -75,14 +75,6 @@ def test_no_bound_of_the_stored_sweeps_is_violated():
     assert sum(len(each.named) for each in found) >= 32  # of 53 steps
 
 
-def test_memory_fences_ask_for_fewer_atomic_operations_or_fewer_blocks():
-    d = ado.diagnose(sweeps("set1")["histogram"])
-    assert d["global_atomics"].advice.step is Step.REUSE
-    assert "before atomic operations" in d["global_atomics"].advice.sentence
-    assert d["private"].advice.step is Step.OPERATIONS
-    assert "fewer blocks end with a fence" in d["private"].advice.sentence
-
-
 def test_dram_writes_of_earlier_work_are_not_traffic_of_the_kernel():
     """A sum stores hardly anything, but its reads displace the lines that the flush wrote."""
     sweep = sweeps("set1")["reduction"]
