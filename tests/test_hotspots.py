@@ -159,6 +159,19 @@ LAUNCH = Launch(
 )
 
 
+LAUNCH_SAMPLES = {
+    "reasons": ["long_scoreboard", "selected"],
+    "lines": [
+        ["chase<int>", "/home/somebody/chase.cu", LOAD, [90, 5]],
+        ["chase<int>", "/home/somebody/chase.cu", 2, [1, 0]],
+        ["plain", "/home/somebody/chase.cu", PLAIN, [4, 0]],
+        ["chase<int>", "/usr/include/none.h", 3, [1, 0]],
+    ],
+    "dropped": 0,
+    "unattributed": 0,
+}
+
+
 def entry_at(line, path="chase.cu"):
     return LineSamples(kernel="k", path=path, line=line, text="", reasons={}, not_issued=0)
 
@@ -199,6 +212,19 @@ def test_excerpts_come_from_the_given_text():
     assert plain.text == 'extern "C" __global__ void plain(int* out) {\n  out[0] = 1;\n}'
     assert include.text == "\n".join(SOURCE.splitlines()[:4])
     assert sources.excerpts_of([entry_at(3, "/usr/include/none.h"), entry_at(0, "")]) == []
+
+
+def test_the_record_of_a_launch(monkeypatch):
+    monkeypatch.setattr(measured, "samples_of", lambda save, seconds: LAUNCH_SAMPLES)
+    monkeypatch.setattr(measured._core, "why_no_cuda", lambda: "")
+    monkeypatch.setattr(measured, "context", lambda device: {"device": device})
+    labels = {"routine": "pointers", "variant": "chase", "problem": "next: (3,) int32"}
+    found = measured.hotspots_of_launch(LAUNCH, sources={"chase.cu": SOURCE}, **labels)
+    assert {name: getattr(found, name) for name in labels} == labels
+    assert (found.block, found.context) == ((64,), {"device": "cuda", "seconds": 0.5})
+    assert (found[0].path, found[0].line, found[0].text) == ("chase.cu", LOAD, "    at = next[at];")
+    assert "at = next[at];" in repr(found)
+    assert [excerpt.path for excerpt in found.excerpts] == ["chase.cu"] * 3
 
 
 # --- On a GPU ------------------------------------------------------------------------------------

@@ -178,6 +178,14 @@ def test_a_single_byte_outside_of_an_array_is_detected(end):
     assert f"writes outside of an array (1 B {end})" in result.reason
 
 
+def test_a_wrong_variant_is_reported_and_not_timed(operands):
+    ladder = saxpy()
+    ladder.add(wrong_when_large, remembers_by_identity)
+    sweep = ado.sweep(ladder, *operands, **QUICK)
+    assert list(sweep.skipped) == ["wrong_when_large", "remembers_by_identity"]
+    assert [m.variant for m in sweep] == ["vectorised", "in_place"]
+
+
 def test_a_view_is_not_accepted_as_a_transpose(rng):
     a = rng.random((60, 70))
     view = ado.check(lambda a: a.T, ado.transpose, a, timed=False)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -415,6 +416,15 @@ def test_sweep_is_indexed_by_variant(sweep):
     assert sweep.fastest in sweep.variants
     with pytest.raises(KeyError, match=r"'sind' was not measured: did you mean 'simd'\?"):
         sweep["sind"]
+
+
+def test_frames(sweep, monkeypatch):
+    frame = sweep.to_frame()
+    assert list(frame.index) == [m.variant for m in sweep]
+    assert frame.loc["simd", "seconds"] == sweep["simd"].seconds
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="needs pandas; remedy: pip install 'pandas>=2'"):
+        sweep.to_frame()
 
 
 def test_stored_problems_are_data(tmp_path):

@@ -7,9 +7,10 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
-from adokernels import cli, toolkit
-from adokernels.measuring import nsight_report
+from adokernels import _core, cli, toolkit
+from adokernels.measuring import nsight_report, stored_call
 from adokernels.measuring.nsight_report import write_nsight_report
+from adokernels.measuring.stored_call import StoredCall, prepared_call
 from adokernels.model.routine import BuiltInVariant
 from adokernels.model.source import sources_folder
 
@@ -118,6 +119,29 @@ def test_the_path_is_checked_before_the_run(ncu, tmp_path, monkeypatch):
         write_nsight_report(tmp_path / "x.ncu-rep", ado.transpose["naive_loops"])
     with pytest.raises(TypeError):  # an operand is missing
         write_nsight_report(tmp_path / "x.ncu-rep", ado.max_plus["one_block"], np.zeros((2, 2)))
+
+
+def test_json_excludes_ncu(capsys):
+    command = "profile transpose naive --shape 4x4 --ncu x.ncu-rep --json x.json"
+    status, _, err = run(capsys, *command.split())
+    assert (status, "--json must not be combined with --ncu" in err) == (2, True)
+
+
+def test_the_second_run_is_profiled(tmp_path, monkeypatch):
+    StoredCall.of(ado.transpose["naive_loops"], [np.zeros((3, 4))], {}, None).save(tmp_path)
+    call = prepared_call(tmp_path)
+    assert (call.variant, call.device) == ("naive_loops", "cpu")
+    events = []
+
+    class Recorded:
+        def run(self):
+            call.run()
+            events.append("run")
+
+    monkeypatch.setattr(stored_call, "_profiler", events.append)
+    monkeypatch.setattr(_core, "synchronize", lambda: events.append("wait"))
+    stored_call.run_profiled(Recorded().run)
+    assert events == ["run", "wait", "cuProfilerStart", "run", "wait", "cuProfilerStop"]
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -185,6 +186,14 @@ def test_divergence_of_any_mask(case, branches):
     for name, mean in of.active_lanes.items():
         counts = [warp.count(int(name)) for warp in warps]
         assert mean == pytest.approx(sum(counts) / sum(c > 0 for c in counts))
+
+
+@pytest.mark.parametrize("of", [ado.sectors("shifted", 4), ado.sectors(np.arange(640) * 3, 8)])
+def test_the_table_of_sectors_has_their_numbers(of):
+    for text in (repr(of), of._repr_html_()):
+        for value in (of.requests, of.sectors, of.lines, of.moved_bytes):
+            assert re.search(rf"\b{value}\b", text)
+    assert repr(of).startswith(f"Sectors: {of.accesses.pattern}, {of.accesses.itemsize}-byte")
 
 
 # Tables.

@@ -86,3 +86,7 @@ def test_problems_with_results_in_memory_of_the_caller(rng):
     assert np.all(memory == -1)  # only the results were written
     with pytest.raises(ValueError, match="out overlaps a"):
         core.problem((out,), {}, "cpu", out=memory[:5, :7])
+
+
+def test_the_table_of_all_routines():
+    assert all(name in repr(ado.routines) for name in ado.routines)

@@ -34,6 +34,12 @@ def test_one_sweep_per_problem_from_small_to_large(scan):
     assert all(m.error == 0 for m in scan.of("NumPy"))  # the peer received the operands
 
 
+def test_the_table_has_a_line_per_problem(scan):
+    text = repr(scan)
+    for shape in ("8 x 8", "32 x 16", "64 x 64"):
+        assert shape in text
+
+
 @pytest.fixture
 def invented():
     """A scan of an invented CPU, for charts, which depend on the times."""
@@ -103,6 +109,14 @@ def test_default_sizes_are_powers_of_two_from_4_kib_to_256_mib():
 @pytest.mark.parametrize("routine", ado.routines.values(), ids=lambda r: r.name)
 def test_each_routine_has_default_sizes(routine):
     assert len(default_shapes(routine)) >= 4
+
+
+def test_variants_from_a_generator_and_ceilings_alone():
+    names = (name for name in ["stream_copy"])
+    quick = {"device": "cpu", "seconds": 0.01, "progress": False}
+    found = ado.scan(ado.transpose, shapes=[(8, 8), (16, 16)], variants=names, **quick)
+    assert [len(s.measurements) for s in found] == [1, 1]
+    assert "B/s" in found.plot().get_title(loc="left")
 
 
 def test_wrong_arguments(scan):

@@ -755,6 +755,15 @@ def test_contradictions_between_counters_and_experiments_are_shown(kind, gain, w
     assert diagnosis._contradiction(replace(found, counted=False), record) == ""
 
 
+def test_the_chart_of_steps_marks_promises():
+    sweep = without_counters(make_transpose())
+    problem = str(sweep.variants[0].problem)
+    record = timed_record(timed_trial("no bank conflicts", 4), problem=problem, variant="naive")
+    axes = ado.steps(sweep, what_if=[record])
+    marks = [line.get_xdata()[0] for line in axes.lines if line.get_mew() == 1.4]
+    assert marks == [sweep["naive"].seconds / 4]
+
+
 def test_a_report_shows_the_experiments_on_its_variants(tmp_path):
     sweep = without_counters(make_transpose())
     problem = str(sweep.variants[0].problem)
