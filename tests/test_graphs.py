@@ -173,6 +173,9 @@ def test_replays_compute(library, routine, variant):
     """All calls are in one graph, so they use the same scratch memory one after the other."""
     calls = calls_of(library, routine, variant)
     graph = library.captured(lambda: [call.call(variant=variant) for call in calls])
+    if isinstance(library, Cupy):
+        assert set(kinds_of_nodes(graph)) <= {KERNEL, COPY, FILL}  # it allocates nothing
+        assert variant == "in_place" or not any(call.has_run() for call in calls)
     for stream in (library.stream(), library.stream()):
         for call in calls:
             call.renew()
