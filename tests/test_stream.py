@@ -314,3 +314,10 @@ OVERLAPPING = np.lib.stride_tricks.as_strided(np.zeros(30, np.uint8), GRAY.shape
 def test_errors(arguments, options, error, text):
     with pytest.raises(error, match=re.escape(text)):
         ado.out_of_core(*arguments, **{"device": "cpu", **options})
+
+
+def test_read_only_sink():
+    sink = np.empty_like(GRAY)
+    sink.flags.writeable = False
+    with pytest.raises(ValueError, match="out_of_core: sink must be writeable"):
+        ado.out_of_core("sobel", GRAY, sink, device="cpu")
