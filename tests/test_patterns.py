@@ -217,10 +217,9 @@ PLOTS = {
 }
 
 
-@pytest.mark.parametrize("size", [(6.4, 4.8), (10.0, 6.0)])
 @pytest.mark.parametrize("name", PLOTS)
-def test_charts_have_no_overlapping_words(name, size):
-    ax = new_figure(size, layout="constrained").add_subplot()
+def test_charts_have_no_overlapping_words(name):
+    ax = new_figure((6.4, 4.8), layout="constrained").add_subplot()
     assert PLOTS[name]().plot(ax=ax) is ax
     ax.figure.draw_without_rendering()
     assert not clashes(ax)
