@@ -169,13 +169,3 @@ class TestBlockedStream:
         with _core.BlockedStream() as blocked:
             _core.synchronize()
             assert not blocked.still_blocked
-
-    def test_it_can_be_entered_again(self, out, launch):
-        blocked = _core.BlockedStream()
-        for _ in range(2):
-            with blocked:
-                assert blocked.still_blocked
-                with pytest.raises(ValueError, match="blocked already"), blocked:
-                    pass
-        launch.run()
-        assert (out.numpy() == 1).all()

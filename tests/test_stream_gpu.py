@@ -70,43 +70,6 @@ def test_repeated_blocks_are_not_overwritten_too_early(rng):
     np.testing.assert_array_equal(result, ado.sobel(source, device="cpu"))
 
 
-@pytest.mark.parametrize("pinned", [False, True])
-def test_pending_copies(pinned, rng):
-    """Wait in reverse order, delete pending copies, and close the queue with pending copies."""
-    empty = ado.empty_pinned if pinned else np.empty
-    copies = _core.BlockCopies("cuda")
-    size = (24 << 20) + 5
-    arrays = [copies.empty((size,), np.dtype("u1")) for _ in range(3)]
-    sources, sinks = ([empty(size, np.uint8) for _ in arrays] for _ in range(2))
-    for source in sources:
-        source[...] = images(rng, size)
-    uploads = [copies.upload(a, source) for a, source in zip(arrays, sources, strict=True)]
-    for upload in reversed(uploads):
-        upload.wait()
-        upload.wait()
-    downloads = [copies.download(sink, a, 0) for a, sink in zip(arrays, sinks, strict=True)]
-    del downloads  # waits
-    for source, sink in zip(sources, sinks, strict=True):
-        np.testing.assert_array_equal(sink, source)
-    for sink in sinks:
-        sink[...] = 0
-    pending = [copies.download(sink, a, 0) for a, sink in zip(arrays, sinks, strict=True)]
-    copies.close()
-    kept = [sink.copy() for sink in sinks]
-    copies.close()
-    del pending
-    for sink, before in zip(sinks, kept, strict=True):
-        np.testing.assert_array_equal(sink, before)
-    if not pinned:
-        with pytest.raises(ValueError, match="closed"):
-            copies.upload(arrays[0], sources[0])
-    again = _core.BlockCopies("cuda")  # uses the same chunks
-    array = again.empty((size,), np.dtype("u1"))
-    again.upload(array, sources[1]).wait()
-    again.download(sinks[0], array, 0).wait()
-    np.testing.assert_array_equal(sinks[0], sources[1])
-
-
 def test_a_failed_call_ends_the_copies(rng):
     """The source may be freed as soon as the exception is raised."""
     source = images(rng, 6000, 3000)
