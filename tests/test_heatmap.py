@@ -168,20 +168,13 @@ def test_other_machine_code_is_rejected():
 
 def test_the_tables_name_the_source_and_mark_the_lines():
     heat = of_hardware()
-    totals, listing, instructions = tables_of(heat)
+    totals, listing, _ = tables_of(heat)
     assert "counted by GPU" in totals.title
-    assert "16 SASS instructions" in totals.caption
-    text = listing.to_text()
-    header, *lines = text.splitlines()[2:]
-    titles = header.split()
-    assert titles == ["SASS", "executed", "lanes", "sectors/request", "wavefronts/request"]
-    assert lines[1].split()[:3] == ["25", "%", "32"]
-    assert "L 32 (ideal 4), S 4" in lines[2]
-    assert "2 (ideal 1)" in lines[2]
-    assert "75 %" in lines[2]
+    *_, line = (line for line in listing.to_text().splitlines() if "out[threadIdx.x]" in line)
+    for words in ("L 32 (ideal 4), S 4", "2 (ideal 1)", "75 %"):
+        assert words in line
     assert "rgba" in to_html(listing)
     assert "LDG.E R2" in str(heat)
-    assert [str(c.header) for c in instructions.columns][:2] == ["address", "instruction"]
 
 
 def test_without_a_gpu_or_ncu_the_reason_is_raised(no_cuda_or_ncu):

@@ -84,10 +84,9 @@ def test_comparison_lists_every_quantity_of_both():
     values = {key: (before, after) for key, before, after in change}
     assert values["store_sectors"] == (ELEMENTS, BYTES / SECTOR)
     (table,) = change._tables()
-    lines = to_text(table).splitlines()
-    assert "transpose[tiled] compared with transpose[naive]" in lines[0]
-    line = next(row for row in lines if row.strip().startswith("store sectors "))
-    assert line.split()[2:6] == ["67.1", "M", "8.39", "M"]
+    line = next(
+        row for row in to_text(table).splitlines() if row.strip().startswith("store sectors ")
+    )
     assert line.endswith("0.125")
 
 
