@@ -126,13 +126,8 @@ def test_wrong_arguments(scan):
         ado.scan(np.transpose)
     with pytest.raises(TypeError, match=r"operands must be given"):
         ado.scan(np.transpose, shapes=[(3, 4)])
-    for shapes in (["a"], [1.5], [(2, "b")]):
-        with pytest.raises(TypeError, match="shapes must be lengths of each problem"):
-            ado.scan(np.transpose, shapes=shapes, operands=np.ones)
-    with pytest.raises(TypeError, match="shapes must be a sequence"):
-        ado.scan(np.transpose, shapes=3, operands=np.ones)
-    with pytest.raises(TypeError, match="routine must be a variant, routine or callable, got int"):
-        ado.scan(3)
+    with pytest.raises(TypeError, match="shapes must be lengths of each problem"):
+        ado.scan(np.transpose, shapes=[(2, "b")], operands=np.ones)
     for further in ({"variants": ["a"]}, {"dtype": "f4"}):
         with pytest.raises(TypeError, match="dtype are for routines; variants is for ladders"):
             ado.scan(np.sort, shapes=[3], operands=np.ones, **further)
