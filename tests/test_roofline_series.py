@@ -170,15 +170,12 @@ def test_a_kind_says_what_it_needs(what, kind, message):
 READING = make_gpp(CPU, scale=0.3, counters=True)
 
 
-@pytest.mark.parametrize("sweep", [make_gpp(CPU), READING], ids=["", "reading"])
-@pytest.mark.parametrize(
-    "left_out", [["DRAM read"], ["read"], ["fma"], ["add"], ["FP"], ["L"], ["read", "FP"]]
-)
-def test_a_chart_lacks_ceilings_that_were_refused(sweep, left_out):
+@pytest.mark.parametrize("left_out", [["DRAM read"], ["fma"], ["L"], ["read", "FP"]])
+def test_a_chart_lacks_ceilings_that_were_refused(left_out):
     """Under load, any ceiling except DRAM copy may be refused."""
     kept = [c for c in CPU.ceilings if not any(word in c.name for word in left_out)]
     machine = dataclasses.replace(CPU, ceilings=tuple(kept))
-    ax = draw(dataclasses.replace(sweep, machine=machine))
+    ax = draw(dataclasses.replace(READING, machine=machine))
     assert ("FLOP" in ax.get_xlabel()) == ("FP" not in left_out)
 
 
