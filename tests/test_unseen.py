@@ -1,5 +1,6 @@
 """The ladders of textbooks: their results on the emulator, and the scores of their records."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -48,10 +49,11 @@ def test_a_ladder_states_its_steps_and_what_they_change(name):
 @pytest.mark.usefixtures("sources_on_emulator")
 @pytest.mark.parametrize("name", LADDERS)
 def test_all_variants_are_correct_on_the_emulator(name, rng):
-    """The second launch has other operands, and finds state that the first one has left behind."""
+    """A second launch has other operands, and finds the variables that the first one has left."""
     ladder = module(name).ladder
     for variant in ladder.variants:
-        for _ in range(2):
+        has_variables = re.search(r"^__device__ [^(]*;", variant.text, re.MULTILINE)
+        for _ in range(2 if has_variables else 1):
             check(ladder, variant.name, module(name).operands(rng, small=True))
 
 
