@@ -90,6 +90,12 @@ _KERNEL = Kernel(
     max_warps=64,
     limits={"warps": 8},
 )
+
+
+def kernel_with(**changes):
+    return dataclasses.replace(_KERNEL, **changes)
+
+
 _BYTES = {
     "L1": ("l1tex__t_bytes.sum", 1),
     "shared": ("sm__sass_data_bytes_mem_shared.sum", 1),

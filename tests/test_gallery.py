@@ -23,13 +23,6 @@ def test_the_timeline_of_warps_has_the_used_issue_slots():
     plt.close(figure)
 
 
-def test_windows_count_their_inputs():
-    figure = charts.draw_windows((32, 4), 3)
-    assert "share 42 of their 49 inputs" in titles(figure)[0]
-    assert f"{38 * 10} pixels" in titles(figure)[1]
-    plt.close(figure)
-
-
 @pytest.mark.cuda
 @pytest.mark.parametrize("variant", gallery.HEAT_MAPS)
 def test_the_picture_of_the_heat_maps_shows_what_the_emulator_counts(variant):

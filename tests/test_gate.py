@@ -1,8 +1,6 @@
 """benchmarks/gate.py: statistic, verdict, comparison of machine code, and a short run."""
 
 import json
-import math
-import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -28,16 +26,6 @@ def rounds(rng, ratio, noise=0.003, count=20):
     return list(ratio * np.exp(noise * (rng.standard_normal(count) - rng.standard_normal(count))))
 
 
-def test_the_mean_leaves_out_delayed_samples():
-    assert gate.fast_mean([5.0, 1.0, 2.0, 900.0]) == 1.5
-    assert gate.fast_mean([3.0]) == 3.0
-
-
-def test_few_rounds_decide_nothing(rng):
-    assert gate.verdict(rounds(rng, 2, count=gate.FEWEST_SAMPLES - 1)) == "too few rounds"
-    assert gate.verdict([2.0] * gate.FEWEST_SAMPLES) == "SLOWER"
-
-
 def test_a_wheel_is_as_fast_as_itself(rng):
     verdicts = [gate.verdict(rounds(rng, 1)) for _ in range(500)]
     assert set(verdicts) <= {"same", "unclear"}
@@ -57,19 +45,6 @@ def test_other_code_must_have_the_same_speed(rng):
     assert gate.verdict(ratios, "differs") == gate.verdict(ratios, "launch differs")
     assert gate.verdict(ratios, "differs") == "CODE DIFFERS"
     assert gate.verdict(rounds(rng, 1), "differs") == "same"
-
-
-def test_calls_may_become_faster_and_a_little_slower(rng):
-    assert gate.verdict(rounds(rng, 1.03), call=True) == "same"
-    assert gate.verdict(rounds(rng, 1.1), call=True) == "SLOWER"
-    assert gate.verdict(rounds(rng, 0.5), call=True) == "faster"
-
-
-def test_a_variant_that_one_wheel_lacks_is_broken():
-    item = gate.Item(declined=("", "KeyError: transpose has no variant 'wide'"))
-    assert item.verdict == "BROKEN"
-    item.declined = "a has more than 256 rows", "more than 256 rows"
-    assert item.verdict == "declined"
 
 
 def test_only_instruction_words_count():
@@ -102,24 +77,6 @@ def wheel(tmp_path):
             for file in (*folder.rglob("*.py"), *folder.glob("*.so")):
                 archive.write(file, Path("adokernels") / file.relative_to(folder))
     return tmp_path / "own.whl"
-
-
-def test_a_round_in_two_processes(wheel, tmp_path):
-    folders = [tmp_path / name for name in ("old", "new")]
-    for folder in folders:
-        shutil.unpack_archive(wheel, folder, "zip")
-    state = gate.State(["", ""], "cpu")
-    only = ["component/simd", "call/component", "transpose/nothing"]
-    gate.one_round(state, folders, only, math.inf)
-    assert set(state.items) == {"import", "first call", "component/simd", "call/component"}
-    for item in state.items.values():
-        ((old, new),) = item.seconds
-        assert 0 < old < 60
-        assert 0 < new < 60
-    assert state.items["component/simd"].operands
-    lines = list(gate.report(state))
-    assert any(line.startswith("component/simd ") for line in lines)
-    assert lines[-1].startswith("too few rounds: 4: call/component, ")
 
 
 def test_a_run_stops_and_continues(wheel, tmp_path, monkeypatch, capsys):

@@ -11,9 +11,7 @@ from charting import make_offloads
 from scripts import load_script
 
 import adokernels as ado
-from adobook import pages
-from adobook.pages import break_even, gallery, results, stored
-from adokernels.storage import read_file, replace_file
+from adobook.pages import break_even, results, stored
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,15 +25,6 @@ def test_stubs_and_tables_are_up_to_date():
     command = [sys.executable, str(ROOT / ".ci" / "generate.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_marker_is_filled():
-    text = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n<!-- generated: y -->\n<!-- end -->\n"
-    assert pages.fill_marker(text, "x", "new") == text.replace("old", "new")
-    assert pages.fill_marker(text, "y", "table\n") == text.replace("y -->\n", "y -->\ntable\n")
-    for wrong in ("<!-- generated: x -->\nno end", "<!-- end -->"):
-        with pytest.raises(ValueError, match="<!-- generated: x --> and <!-- end --> must exist"):
-            pages.fill_marker(wrong, "x", "")
 
 
 def test_a_page_shows_every_stored_sweep(monkeypatch):
@@ -68,46 +57,6 @@ def test_break_even_sizes_have_a_page_and_a_chart(generate, tmp_path, monkeypatc
     generate.draw_charts()
     assert not capsys.readouterr().out
     assert "for 2 of 3 routines" in break_even.draw(scans).axes[0].get_title(loc="left")
-
-
-def test_problems_of_the_break_even_script():
-    script = load_script("benchmarks/break_even.py")
-    assert all(5 <= len(script.shapes_of(r)) <= 10 for r in ado.routines.values())
-
-
-def test_the_origin_is_stated():
-    origin = stored.origin
-    gpu = {"time": "2026-01-02T03:04:05+00:00", "adokernels": "1.0", "device_name": "GPU"}
-    gpu |= {"cuda": {"driver_version": 12040}, "python": "3.12.1", "numpy": "2.0.0"}
-    assert origin([gpu, gpu]) == (
-        "Measured on 2 January 2026 with adokernels 1.0 on GPU (driver for CUDA 12.4);"
-        " Python 3.12.1, NumPy 2.0.0."
-    )
-    cpu = {"time": "2025-12-31T00:00:00+00:00", "adokernels": "0.9", "device_name": "CPU"}
-    cpu |= {"threads": 4, "isa": "avx2"}
-    assert origin([gpu, cpu]) == (
-        "Measured from 31 December 2025 to 2 January 2026 with adokernels 0.9 and 1.0 on"
-        " CPU (4 threads, avx2) and GPU (driver for CUDA 12.4);"
-        " Python 3.12.1 and unknown, NumPy 2.0.0 and unknown."
-    )
-    assert origin([{}]).startswith("Measured on an unknown date with adokernels unknown on unknown")
-
-
-def test_a_chart_is_drawn_again_only_if_its_source_changed(generate, tmp_path, monkeypatch, capsys):
-    record = ROOT / "notebooks" / "data" / "sobel-2560x1600.json.xz"
-    copy = tmp_path / record.name
-    copy.write_bytes(record.read_bytes())
-    monkeypatch.setattr(stored, "DATA", tmp_path)
-    monkeypatch.setattr(gallery, "pictures", list)  # the test must not write to the repository
-
-    def drawn():
-        generate.draw_charts()
-        return bool(capsys.readouterr().out)
-
-    assert drawn()
-    assert not drawn()
-    replace_file(copy, read_file(record) + b"\n")
-    assert drawn()
 
 
 def test_pre_commit_uses_the_versions_of_pyproject():

@@ -14,7 +14,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.model import tasks
 from adokernels.model.problem import Values
-from adokernels.model.tasks.gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppOperands, GppTerms
+from adokernels.model.tasks.gpp import NEAR, NOTHING, POLE, GppOperands, GppTerms
 
 SEED = run_seed()
 VARIANTS = variants_of(ado.gpp)
@@ -32,7 +32,6 @@ THIN = [
     *[(10007, 1, 1, 1), (1, 1009, 1, 2), (1, 1, 10007, 1), (1, 1, 1, 301), (2003, 1, 3, 2)],
     *[(2, 1009, 3, 1), (3, 2, 5003, 2), (2, 7, 33, 64), (1, 300, 300, 1), (300, 1, 300, 2)],
 ]
-EMPTY = [(0, 3, 4, 2), (3, 0, 4, 1), (3, 4, 0, 2), (0, 0, 0, 3)]
 OPTIONS = [{"gamma": 2.0}, {"sexcut": 0.3}, {"sexcut": np.inf}, {"tol": 0.5}]
 
 
@@ -98,13 +97,6 @@ def test_sizes(variant, shapes):
             check(case, variant)
 
 
-@pytest.mark.parametrize("shape", EMPTY)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_nothing_to_add_up_is_zero(variant, shape):
-    for result in run(ado.gpp_operands(shape, SEED), variant):
-        assert result.tolist() == [0] * shape[3]
-
-
 @functools.cache
 def large(shape):
     """Too many terms for the whole reference."""
@@ -124,12 +116,13 @@ def named(size):
     return case_of(ado.gpp_operands(size, 0))
 
 
-@pytest.mark.parametrize("size", ["test", "small"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_data_like_physics(variant, size):
+def test_data_like_physics(variant):
     """On data of one scale the results themselves are accurate to twelve digits."""
-    case = named(size)
-    assert tasks.difference(check(case, variant), case.expected) < 1e-12
+    for size in ("test", "small"):
+        if affordable(ado.gpp_operands(size, 0)):
+            case = named(size)
+            assert tasks.difference(check(case, variant), case.expected) < 1e-12
 
 
 @functools.cache
@@ -137,19 +130,9 @@ def at_zero_energy():
     """All abs(ssx) are abs(i_eps), beyond the cut-off, which is for negative energies only."""
     problem = ado.gpp_operands((41, 5, 33, 2), SEED)
     wx = np.where(np.arange(41)[:, None] % 2, [0.0, -0.0], [-0.0, 0.0])
-    return case_of(problem._replace(wx=wx, occ=np.full(41, 0.5)), sexcut=0.5)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_cut_off_does_not_apply_to_zero_energies(variant):
-    asx, _ = check(at_zero_energy(), variant)
-    assert asx.all()
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_options(variant):
-    for case in with_options():
-        check(case, variant)
+    case = case_of(problem._replace(wx=wx, occ=np.full(41, 0.5)), sexcut=0.5)
+    assert case.expected[0].all()
+    return [case]
 
 
 @functools.cache
@@ -160,17 +143,9 @@ def with_options():
     return cases
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_occupations(variant):
-    """Several occupations, from none to all: unoccupied bands contribute only to ach."""
-    for case in with_occupations():
-        asx, _ = check(case, variant)
-        if not case.operands.occ.any():
-            assert asx.tolist() == [0, 0]
-
-
 @functools.cache
 def with_occupations():
+    """Several occupations, from none to all: unoccupied bands contribute only to ach."""
     problem = ado.gpp_operands((35, 6, 66, 2), SEED)
     one = np.eye(35)[17]
     fills = [np.zeros(35), np.ones(35), np.full(35, 0.5), one, 1 - one, np.linspace(0, 1, 35)]
@@ -186,8 +161,8 @@ def test_decades_with_every_instruction_set(isa_restored):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_two_calls_give_the_same_bits(variant, emulator):
-    """On the emulator, the problems have up to 40 blocks."""
-    for case in (named("test" if emulator else "small"), *sized(tuple(THIN))[:3]):
+    cases = (named("test" if emulator else "small"), *sized(tuple(THIN))[:3])
+    for case in filter(lambda case: affordable(case.operands), cases):
         first, second = (run(case.operands, variant) for _ in range(2))
         for a, b in zip(first, second, strict=True):
             assert a.tobytes() == b.tobytes()
@@ -240,12 +215,6 @@ def spread_cases():
     ]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_data_spread_over_decades(variant):
-    for case in spread_cases():
-        check(case, variant)
-
-
 @functools.cache
 def one_sign():
     """Terms without any cancellation: every rounding of a long sum shows.
@@ -271,10 +240,13 @@ def one_sign():
     return cases
 
 
+@pytest.mark.parametrize(
+    "cases", [at_zero_energy, with_options, with_occupations, spread_cases, one_sign]
+)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_long_sums_of_one_sign(variant):
-    for case in one_sign():
-        if affordable(case.operands):
+def test_special_problems(variant, cases):
+    for case in cases():
+        if cases is not one_sign or affordable(case.operands):
             check(case, variant)
 
 
@@ -364,12 +336,16 @@ def crowd_of_zeros():
     return crowd
 
 
-def check_term(variant, x, w, eps=1.0, **options):
-    """Check a term alone, unoccupied, repeated, and among zeros in the middle of a block."""
-    term = exact_term(x, w, eps, **options)
-    for frequencies, occupied in ((1, 1.0), (1, 0.0), (2, 1.0), (3, 1.0)):
+def check_term(variant, x, w, eps=1.0, turn=None):
+    """Check a term alone, unoccupied, repeated, and among zeros in the middle of a block.
+
+    `turn` selects one of the first four problems, for the emulator.
+    """
+    term = exact_term(x, w, eps)
+    problems = ((1, 1.0), (1, 0.0), (2, 1.0), (3, 1.0))
+    for frequencies, occupied in problems if turn is None else problems[turn % 4 :: 4]:
         operands = one_term(x, w, eps, occupied, frequencies)
-        asx, ach = run(operands, variant, **options)
+        asx, ach = run(operands, variant)
         for f in range(frequencies):
             where = (variant, x, w, eps, frequencies, occupied, term.branch, term.cut_off, asx, ach)
             if not occupied:
@@ -383,7 +359,7 @@ def check_term(variant, x, w, eps=1.0, **options):
     band, row, column = 3, 1, 18
     crowd.aqsm[band, row] = crowd.aqsn[band, column] = 1
     crowd.wtilde[row, column], crowd.i_eps[row, column], crowd.wx[band] = w, eps, x
-    for asx, ach in zip(*run(crowd, variant, **options), strict=True):
+    for asx, ach in zip(*run(crowd, variant), strict=True):
         assert within(asx, term.ssx, -1), (variant, x, w, eps, asx)
         assert within(ach, term.sch, Fraction(1, 2)), (variant, x, w, eps, ach)
     return term
@@ -478,7 +454,8 @@ def test_special_terms(variant, emulator):
     }
     for i, ((x, w), branch) in enumerate(branch_of.items()):
         for eps in (1.0, -0.3 + 0.8j)[i % 2 :: 2] if emulator else (1.0, -0.3 + 0.8j):
-            assert check_term(variant, x, w, eps).branch == branch, (x, w)
+            turn = i // 2 if emulator else None
+            assert check_term(variant, x, w, eps, turn).branch == branch, (x, w)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -490,17 +467,6 @@ def test_an_unoccupied_band_adds_no_infinity(variant):
     check(case_of(problem), variant)
     asx, ach = run(one_term(3.0, -3.0, occupied=0.0), variant)
     assert (asx[0], ach[0]) == (0, -0.25)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_signs_and_conjugates(variant):
-    """Computed by hand: the conjugated operand, the sign of asx, the halved sum."""
-    problem = one_term(4.0, 2.0, 3.0, occupied=0.5)
-    problem.aqsn[...], problem.aqsm[...], problem.vcoul[...] = 1 + 2j, 3 - 1j, 10
-    asx, ach = run(problem, variant)
-    # delw = 1, ssx / I = 4/12, m = 10 (3 + i)(1 + 2i) = 10 + 70i
-    assert asx[0] == pytest.approx(-0.5 * 1 * (10 + 70j))
-    assert ach[0] == pytest.approx(0.5 * 3 * (10 + 70j))
 
 
 SCALES = st.builds(
@@ -526,28 +492,29 @@ def test_any_term(variant, emulator):
     """An empty name selects all variants on the CPU, which get the same terms."""
 
     @settings(max_examples=25 if emulator else 200, deadline=None)
-    @given(terms())
-    def check(term):
+    @given(terms(), st.integers(0, 3))
+    def check(term, turn):
         exact = exact_term(*term)
         assume(exact.margin > 1e-11)
         assume(exact.ssx is not None)
         for name in [variant] if variant else CPU_VARIANTS:
-            check_term(name, *term)
+            check_term(name, *term, turn if emulator else None)
 
     check()
 
 
 @settings(max_examples=300, deadline=None)
-@given(terms())
-def test_oracle_on_any_term(term):
-    exact = exact_term(*term)
+@given(terms(), st.sampled_from([{}, {"gamma": 2.0}, {"sexcut": 0.3}, {"tol": 0.5}]))
+def test_oracle_on_any_term(term, options):
+    exact = exact_term(*term, **options)
     assume(exact.margin > 1e-11)
     assume(exact.ssx is not None)
     operands = one_term(*term)
-    (asx,), (ach,) = tasks.gpp.expected(*operands)
+    (asx,), (ach,) = tasks.gpp.expected(*operands, **options)
     assert within(asx, exact.ssx, -1)
     assert within(ach, exact.sch, Fraction(1, 2))
-    for unit, want in zip(tasks.gpp.error_unit(*operands), (exact.ssx, exact.sch), strict=True):
+    units = tasks.gpp.error_unit(*operands, **options)
+    for unit, want in zip(units, (exact.ssx, exact.sch), strict=True):
         magnitude = abs(complex(*map(float, want)))
         assert unit[0] == pytest.approx(roundings(1) * magnitude / (2 - (want is exact.ssx)))
 
@@ -671,20 +638,6 @@ def branches(problem, **options):
     return counts | {kind: int(those.sum()) for kind, those in of_occupied.items()}
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_every_branch_is_taken(seed):
-    problem = ado.gpp_operands("test", seed)
-    counts = branches(problem)
-    assert counts[POLE] + counts[NEAR] + counts[NOTHING] == np.prod(GPP_SIZES["test"])
-    assert all(counts.values())
-
-
-@pytest.mark.parametrize("size", ["test", (64, 30, 100, 3)])
-def test_without_near_poles_there_is_one_branch(size):
-    counts = branches(ado.gpp_operands(size, SEED, near=False))
-    assert counts[NEAR] == counts[NOTHING] == 0
-
-
 def test_tests_take_every_branch():
     """The problems of these tests take every branch."""
     sums = [
@@ -698,18 +651,9 @@ def test_tests_take_every_branch():
     assert all(min(total.values()) > 0 for total in sums), sums
 
 
-def test_the_same_seed_gives_the_same_problem():
-    first, second, other = (ado.gpp_operands("test", seed) for seed in (3, 3, 4))
-    for a, b, c in zip(first, second, other, strict=True):
-        assert a.tobytes() == b.tobytes()
-        assert a.tobytes() != c.tobytes()
-        assert a.flags.c_contiguous
-    fresh = (ado.gpp_operands((2, 2, 2, 1)).wtilde.tobytes() for _ in range(2))
-    assert len(set(fresh)) == 2
-
-
 def test_problems_are_what_they_say():
-    problem = ado.gpp_operands("small", 0)
+    problem, again = (ado.gpp_operands("small", 0) for _ in range(2))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(problem, again, strict=True))
     assert {a.shape for a in problem[2:5]} == {(96, 512), (96, 64), (96, 2)}
     assert set(problem.occ) == {0.0, 0.5, 1.0}
     assert 0.4 < np.mean(problem.occ != 0) < 0.6
@@ -748,14 +692,8 @@ def without_the_last_corner(operands, results):
 
 #: Wrong results for dense operands, made from the operands and the right results.
 CHEATS = {
-    "zeros": lambda operands, results: tuple(0 * r for r in results),
-    "a constant": lambda operands, results: tuple(0 * r + 0.1 for r in results),
     "an offset": lambda operands, results: tuple(r + 1e-9 for r in results),
     "another factor": lambda operands, results: tuple(r * (1 + 1e-10) for r in results),
-    "exchanged": lambda operands, results: results[::-1],
-    "single precision": lambda operands, results: tuple(
-        r.astype(np.complex64).astype(np.complex128) for r in results
-    ),
     "incomplete": without_the_last_rows,
     "without a corner": without_the_last_corner,
 }
@@ -775,11 +713,6 @@ class TestSpotCheck:
         other = GppOperands(*spot.counterpart).aqsm[~kept]
         np.testing.assert_array_equal(other, -spot.factor * problem.aqsm[~kept])
         assert tasks.gpp.spot_check(*ado.gpp_operands((3, 4, 5, 2), SEED)) is None
-
-    def test_the_sample_is_random(self):
-        problem = ado.gpp_operands("test", SEED)
-        first, second = (tasks.gpp.spot_check(*problem).counterpart[3] for _ in range(2))
-        assert ((first == problem.aqsm) != (second == problem.aqsm)).any()
 
     @pytest.mark.parametrize("occupied", [0, 1])
     def test_bands_without_occupation(self, occupied):
@@ -810,14 +743,6 @@ class TestSpotCheck:
         assert all(0 <= m.error <= 1 for m in sweep.variants)
         assert {m.error_ulp is None for m in sweep.variants} == {False}
         assert {m.problem for m in sweep} == {sweep.measurements[0].problem}
-
-    def test_peers_are_unchecked(self):
-        """A peer does not compute the result for other operands."""
-        problem = ado.gpp_operands("test", SEED)
-        sweep = ado.sweep(ado.gpp, *problem, peers={"zeros": lambda: np.zeros(2)}, **QUICK)
-        (peer,) = sweep.peers
-        assert "unchecked" in peer.flags  # other work may disturb the samples
-        assert peer.error is peer.error_ulp is None
 
     @pytest.mark.parametrize("cheat", CHEATS.values(), ids=CHEATS)
     def test_a_variant_that_is_wrong_for_dense_operands_is_caught(self, cheat):

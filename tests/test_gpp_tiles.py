@@ -142,17 +142,3 @@ def test_more_bands_than_a_segment(variant):
         occupied = np.random.default_rng(SEED).random(4500) < share
         wx = np.where(occupied, 9, -9)[:, None] + problem.wx
         check(case_of(problem._replace(occ=occupied.astype(float), wx=wx)), variant)
-
-
-@pytest.mark.gpu
-def test_repeated_calls_return_the_same_bits():
-    """The counter of blocks returns to 0 after each launch of single_launch."""
-    problem = tuple(map(ado.to_device, ado.gpp_operands((40, 30, 300, 2), SEED)))
-    calls = [ado.gpp.problem(*problem, device="cuda").prepare("single_launch") for _ in range(3)]
-    for _ in range(50):
-        for call in calls:
-            call.run()
-    first, *others = (ado.gpp(*problem, variant="single_launch") for _ in range(3))
-    for other in others:
-        for a, b in zip(first, other, strict=True):
-            assert a.numpy().tobytes() == b.numpy().tobytes()

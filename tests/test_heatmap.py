@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import _core
 from adokernels.measuring import heatmap as measured
 from adokernels.measuring.hotspots import Sources
 from adokernels.records.heatmap import ACCESSES, Accesses
@@ -53,33 +52,6 @@ __global__ void copy(const T* a, T* out, int rows, int cols) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const int n = rows * cols;
   if (i < n) out[i] = a[8 * i % n];
-}
-"""
-#: The same kernel in PTX, with line information.
-PTX = """
-.version 9.0
-.target sm_90
-.address_size 64
-.file 1 "/tmp/copy.cu"
-.visible .entry copy(.param .u64 a, .param .u64 out)
-{
-  .reg .b32 %r<3>;
-  .reg .b64 %d<5>;
-  .reg .f32 %f<2>;
-  .loc 1 2 3
-  mov.u32 %r1, %tid.x;
-  shl.b32 %r2, %r1, 3;
-  .loc 1 3 3
-  ld.param.u64 %d1, [a];
-  mul.wide.u32 %d2, %r2, 4;
-  add.s64 %d2, %d1, %d2;
-  ld.global.f32 %f1, [%d2];
-  ld.param.u64 %d3, [out];
-  mul.wide.u32 %d4, %r1, 4;
-  add.s64 %d4, %d3, %d4;
-  st.global.f32 [%d4], %f1;
-  .loc 1 4 1
-  ret;
 }
 """
 
@@ -196,20 +168,13 @@ def test_other_machine_code_is_rejected():
 
 def test_the_tables_name_the_source_and_mark_the_lines():
     heat = of_hardware()
-    totals, listing, instructions = tables_of(heat)
+    totals, listing, _ = tables_of(heat)
     assert "counted by GPU" in totals.title
-    assert "16 SASS instructions" in totals.caption
-    text = listing.to_text()
-    header, *lines = text.splitlines()[2:]
-    titles = header.split()
-    assert titles == ["SASS", "executed", "lanes", "sectors/request", "wavefronts/request"]
-    assert lines[1].split()[:3] == ["25", "%", "32"]
-    assert "L 32 (ideal 4), S 4" in lines[2]
-    assert "2 (ideal 1)" in lines[2]
-    assert "75 %" in lines[2]
+    *_, line = (line for line in listing.to_text().splitlines() if "out[threadIdx.x]" in line)
+    for words in ("L 32 (ideal 4), S 4", "2 (ideal 1)", "75 %"):
+        assert words in line
     assert "rgba" in to_html(listing)
     assert "LDG.E R2" in str(heat)
-    assert [str(c.header) for c in instructions.columns][:2] == ["address", "instruction"]
 
 
 def test_without_a_gpu_or_ncu_the_reason_is_raised(no_cuda_or_ncu):
@@ -256,21 +221,6 @@ def test_the_emulator_counts_lines_of_own_kernels(rng, no_cuda_or_ncu):
     )
     with pytest.raises(ado.KernelError, match="out of bounds"):
         ado.heatmap(ladder.with_variants(outside)["outside"], a, device="emulator")
-
-
-@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
-def test_the_emulator_counts_lines_of_built_in_variants():
-    naive, tiled = (
-        ado.heatmap(ado.transpose[name], np.zeros((64, 64), np.float32), device="emulator")
-        for name in ("naive", "tiled")
-    )
-    assert naive.line_of("out[col").stores.per_request == 32
-    assert naive.line_of("out[col").loads.per_request == 4
-    assert tiled.total("stores").per_request == 4
-    assert tiled.total("shared_loads").per_request == 32  # bank conflicts
-    text = str(naive)
-    assert "transpose[naive]" in text
-    assert "emulator" in text
 
 
 @pytest.mark.cuda

@@ -95,12 +95,6 @@ def test_grayscale_is_the_same_by_all_variants(variant, isa, isa_restored):
             assert compare(ado.grayscale, *known("grayscale", shape, channels), variant=variant)
 
 
-@pytest.mark.parametrize(("name", "variant"), RUNGS)
-def test_large_odd_shapes(name, variant, emulator):
-    for shape in [(31, 99)] if emulator else [(1031, 2049), (700, 1920), (2501, 3999)]:
-        assert compare(ado.routines[name], *known(name, shape), variant=variant)
-
-
 @pytest.mark.large
 @pytest.mark.gpu
 @pytest.mark.parametrize(("name", "variant"), [p for p in RUNGS if p.marks])
@@ -131,9 +125,11 @@ def test_batches_of_various_widths(name, variant, cols):
 
 
 @pytest.mark.parametrize(("name", "variant"), RUNGS)
-def test_narrow_images(name, variant):
-    """Strips of rows of one or several images, in blocks that are not full."""
-    for shape in [(70_001, 3), (9001, 1), (5, 3001, 7), (2, 5000, 8), (3, 4001, 13), (4099, 32)]:
+def test_narrow_images_many_images_and_large_odd_shapes(name, variant, emulator):
+    """Strips of rows, blocks that are not full, and more images than a grid is tall."""
+    shapes = [(70_001, 3), (9001, 1), (5, 3001, 7), (2, 5000, 8), (3, 4001, 13), (4099, 32)]
+    large = [(70_000, 2, 3), (1031, 2049), (700, 1920), (2501, 3999)]
+    for shape in [*shapes, *([(900, 2, 3), (31, 99)] if emulator else large)]:
         assert compare(ado.routines[name], *known(name, shape), variant=variant)
 
 
@@ -145,12 +141,6 @@ def test_flat_images_and_extremes(name, variant, rng):
     for level in (0, 1, 254, 255):
         assert compare(routine, np.full_like(image, level), variant=variant)
     assert compare(routine, np.where(image < 128, 0, 255).astype(np.uint8), variant=variant)
-
-
-@pytest.mark.parametrize(("name", "variant"), RUNGS)
-def test_more_images_than_a_grid_is_tall(name, variant, emulator):
-    images = 900 if emulator else 70_000
-    assert compare(ado.routines[name], *known(name, (images, 2, 3)), variant=variant)
 
 
 # ------------------------------------------------------------------------------------- grayscale
@@ -175,12 +165,6 @@ def test_every_colour(variant):
     assert gray[-1, -1] == 255
     assert gray[0, 0] == 0
     assert np.array_equal(gray, luminance(colours))  # so all variants agree, on all devices
-
-
-def test_alpha_is_ignored(rng):
-    rgba = random_of(rng, (20, 33, 4), "u1")
-    assert np.array_equal(ado.grayscale(rgba), ado.grayscale(rgba[..., :3]))
-    assert np.array_equal(ado.edge_detect(rgba), ado.edge_detect(rgba[..., :3].copy()))
 
 
 # ------------------------------------------------------------------------------- gaussian_blur
@@ -217,18 +201,6 @@ def test_any_taps(taps, data):
     assert np.array_equal(ado.gaussian_blur(image, border=border, taps=taps), expected)
 
 
-@pytest.mark.parametrize("variant", variants_of(ado.gaussian_blur))
-def test_impulse_gives_the_weights(variant):
-    taps = np.array([1, 2, 3, 4, 3, 2, 1])
-    for cols in (32, 40):
-        image = np.zeros((9, cols), np.uint8)
-        image[4, 20] = 255
-        expected = np.zeros_like(image)
-        expected[1:8, 17:24] = np.outer(taps, taps) * 255 // 256
-        done = check(ado.gaussian_blur, (image,), expected, variant=variant)
-        assert done or has_wrong_width(variant, image)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
@@ -239,12 +211,9 @@ def test_impulse_gives_the_weights(variant):
         ({"taps": (1, 2, 3, 4, 3, 2, 0.5)}, TypeError, "taps[6] must be int, got 0.5"),
         ({"taps": (-1, 1, 1, 1, 1, 1, 1)}, ValueError, "taps must not be negative"),
         ({"taps": (0,) * 7}, ValueError, "taps must have a sum of 1 to 256"),
-        ({"taps": (37,) * 7}, ValueError, "taps must have a sum of 1 to 256"),
         ({"taps": (2**31 - 1,) * 7}, ValueError, "taps must have a sum of 1 to 256"),
         ({"taps": (2**40,) * 7}, ValueError, "taps[0] is out of range"),
-        ({"taps": (np.array(2.9),) * 7}, TypeError, "taps[0] must be int"),
         ({"taps": np.ones((7, 1), int)}, TypeError, "taps[0] must be int"),
-        ({"taps": np.array(3)}, TypeError, "taps must be a tuple of int"),
         ({"border": "\ud800"}, ValueError, "border is not valid UTF-8"),
     ],
 )
@@ -293,30 +262,6 @@ def test_every_gradient(variant):
 
 
 STAGES = ["grayscale", "gaussian_blur", "sobel"]
-
-
-@pytest.mark.parametrize("variant", variants_of(ado.edge_detect))
-def test_edges_are_the_three_filters_in_turn(variant, rng):
-    rgba = random_of(rng, (97, 211, 4), "u1")
-    device = ado.edge_detect[variant].device
-    steps = ado.sobel(ado.gaussian_blur(ado.grayscale(rgba, device=device), device=device))
-    assert np.array_equal(ado.edge_detect(rgba, variant=variant), steps)
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-def test_pipelines_have_the_three_filters_as_stages(device):
-    pipelines = [v for v in ado.edge_detect if v.stages and v.device == device]
-    assert len(pipelines) == 2
-    for pipeline in pipelines:
-        assert [routine for routine, _ in pipeline.stages] == [
-            "grayscale",
-            "gaussian_blur",
-            "sobel",
-        ]
-        for routine, variant in pipeline.stages:
-            stage = ado.routines[routine][variant]
-            assert stage.device == device
-            assert not stage.ceiling
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -376,12 +321,9 @@ def test_few_rows(routine, rng):
         (ado.gaussian_blur, (16, 16_400), "sliding_window"),
         # Narrow images.
         *[(ado.sobel, (131_072, 19), "sliding_window"), (ado.sobel, (131_072, 21), "lane_per_row")],
+        *[(ado.sobel, (65_537, 255), "lane_per_row"), (ado.sobel, (65_537, 257), "sliding_window")],
         *[(ado.sobel, (65_536, 48), "sliding_window"), (ado.sobel, (65_536, 60), "lane_per_row")],
-        *[(ado.sobel, (65_536, 68), "sliding_window"), (ado.sobel, (65_537, 255), "lane_per_row")],
-        *[(ado.sobel, (65_537, 257), "sliding_window"), (ado.sobel, (16_384, 3), "float_fast")],
         (ado.gaussian_blur, (131_072, 25), "lane_per_row"),
-        (ado.gaussian_blur, (1, 1 << 22), "sliding_window"),
-        (ado.gaussian_blur, (4, 2048, 3), "separable"),
         # Very small images.
         *[(ado.sobel, (512, 512), "naive"), (ado.sobel, (512, 513), "float_fast")],
         *[(ado.sobel, (512, 516), "vectorised"), (ado.gaussian_blur, (512, 511), "separable")],
@@ -389,8 +331,6 @@ def test_few_rows(routine, rng):
         # Small images with unaligned rows: at most 264 tiles of 120 x 16 pixels (528 with three
         # channels), or of 120 x 48 pixels.
         *[(ado.edge_detect, (1, 1, 3), "small_tiles"), (ado.edge_detect, (512, 512, 3), "fused")],
-        (ado.edge_detect, (676, 615, 4), "small_tiles"),
-        (ado.edge_detect, (1081, 1923, 3), "small_tiles"),
         (ado.edge_detect, (264, 48, 119, 4), "small_tiles"),
         (ado.edge_detect, (265, 48, 119, 4), "fused"),
         (ado.edge_detect, (528, 48, 119, 3), "small_tiles"),
@@ -420,27 +360,7 @@ def test_default_for_borders_and_taps():
     assert h200_choice(ado.gaussian_blur, narrow, border="replicate") == "sliding_window"
 
 
-# ------------------------------------------------------------------------------- wrong images
-
-
-@pytest.mark.parametrize(
-    ("routine", "image", "error", "text"),
-    [
-        (ado.grayscale, np.zeros((4, 5), "u1"), ValueError, "shape (..., rows, cols, 3|4), got (4"),
-        (ado.edge_detect, np.zeros((4, 5, 2), "u1"), ValueError, "got (4, 5, 2)"),
-        (ado.sobel, np.zeros(5, "u1"), ValueError, "shape (..., rows, cols), got (5,)"),
-        (ado.grayscale, np.zeros((4, 5, 3)), TypeError, "type uint8, got float64"),
-        (ado.gaussian_blur, np.zeros((4, 5), "u2"), TypeError, "type uint8, got uint16"),
-        (ado.sobel, np.zeros((4, 5), bool), TypeError, "type uint8, got bool"),
-        (ado.sobel, np.zeros((4, 5), "i1"), TypeError, "type uint8, got int8"),
-        (ado.sobel, "a.png", TypeError, "gray must be an array, got str"),
-        (ado.sobel, None, TypeError, "gray must be an array, got NoneType"),
-        (ado.sobel, np.uint8(3), ValueError, "shape (..., rows, cols), got ()"),
-    ],
-)
-def test_wrong_images(routine, image, error, text):
-    with pytest.raises(error, match=re.escape(text)):
-        routine(image)
+# ------------------------------------------------------------------------------- calls
 
 
 @pytest.mark.parametrize("routine", [ado.gaussian_blur, ado.sobel])

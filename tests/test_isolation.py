@@ -32,10 +32,8 @@ BROKEN = {
     "exit_7": ("import os\ndef mine(a): os._exit(7)", "ended its process with exit status 7"),
     "exit_0_at_import": ("import os; os._exit(0)", "ended its process with exit status 0"),
     "system_exit": ("def mine(a): raise SystemExit(0)", "it fails with SystemExit: 0"),
-    "system_exit_at_import": ("raise SystemExit(0)", "it fails with SystemExit: 0"),
     "interrupt": ("def mine(a): raise KeyboardInterrupt", "it fails with KeyboardInterrupt"),
     "segmentation_fault": ("import ctypes\ndef mine(a): ctypes.string_at(8)", "SIGSEGV"),
-    "abort": ("import os\ndef mine(a): os.abort()", "SIGABRT"),
     "hang": ("def mine(a):\n    while True: pass", "it did not return within"),
     "hang_at_import": ("while True: pass", "it did not return within"),
     "hang_in_text": (
@@ -78,7 +76,6 @@ def mine(a):
         "import os\ndef mine(a):\n    os.closerange(0, 256)\n    return a.T.copy()",
         "ended its process",
     ),
-    "deep_recursion": ("def mine(a): return mine(a)", "RecursionError"),
     "long_text": ("def mine(a): raise ValueError('x' * 10**7)", "ValueError: xxx"),
     "syntax_error": ("def mine(a) return a", "SyntaxError"),
     "library": ("import adokernels\ndef mine(a): return a", "import of adokernels halted"),
@@ -304,22 +301,6 @@ def test_refused_problems_are_counted_and_shown(rng):
     assert "It refuses" in repr(found)
     assert "a: (31, 33) float64: odd" in repr(found)
     assert ado.records.CheckResult.from_dict(found.to_dict()) == found
-
-
-def test_a_wrong_small_result_is_found_before_the_large_reference_runs(rng):
-    sizes = []
-
-    def reference(a):
-        sizes.append(a.size)
-        return a + 1
-
-    def mine(a):
-        return a.copy()
-
-    ladder = ado.ladder("next", reference=reference, signature="(n)->(n)")
-    problem_needs_the_type = 1
-    assert not ado.check(mine, ladder, rng.random(100_000), timed=False)
-    assert sizes.count(100_000) == problem_needs_the_type
 
 
 def test_renewed_values_keep_sparsity_and_types(rng):

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import _core
-from adokernels.model.checker import Checker, _pointers
-from adokernels.model.guarded import GuardedArray
 from adokernels.model.values import scaled_problems
 
 QUICK = {"seconds": 0.02, "progress": False, "ceilings": False}
@@ -179,37 +176,6 @@ def test_a_single_byte_outside_of_an_array_is_detected(end):
     ladder = ado.ladder("inverted", reference=lambda x: ~x)
     result = ado.check(inverted, ladder, np.arange(100, dtype=np.uint8), timed=False)
     assert f"writes outside of an array (1 B {end})" in result.reason
-
-
-def test_results_that_are_read_too_early_are_explained(operands, monkeypatch):
-    """The test emulates a GPU, because only functions on a GPU can use another stream."""
-    monkeypatch.setattr(Checker, "_is_elsewhere", lambda self, call: True)
-    result = ado.check(wrong_when_large, saxpy(), *operands, timed=False)
-    assert result.reason.startswith("wrong result: it launches work on a stream other than")
-    assert ado.check(fails, saxpy(), *operands, timed=False).reason.startswith("it fails with Zero")
-
-
-class OnDevice:
-    """An array with a given CUDA array interface."""
-
-    def __init__(self, shape, typestr="<f4", strides=None):
-        self.__cuda_array_interface__ = {
-            "shape": shape, "typestr": typestr, "strides": strides, "data": (4096, False),
-        }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("array", "pointers"),
-    [
-        *[(OnDevice((3, 4)), [4096]), (OnDevice((3, 4), strides=(16, 4)), [4096])],
-        *[(OnDevice((3, 4), strides=(32, 8)), None), (OnDevice((3, 4), "<f2"), None)],
-        *[(OnDevice((3, 3)), None), (np.zeros((3, 4), np.float32), None), (None, None)],
-    ],
-)
-def test_only_results_with_the_expected_layout_are_read(array, pointers):
-    result = GuardedArray((3, 4), np.dtype("f4"), "cpu")
-    assert _pointers([array], [result]) == pointers
-    assert _pointers([array, array], [result]) is None
 
 
 def test_a_wrong_variant_is_reported_and_not_timed(operands):
@@ -391,16 +357,6 @@ def test_options_reach_custom_variants(rng):
 def test_wrong_arguments(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
-
-
-@pytest.mark.parametrize(("device", "expected"), [("cuda:1", "cuda"), ("cpu", "cpu")])
-def test_the_default_device_is_a_type_of_device(monkeypatch, operands, device, expected):
-    ladder = saxpy()
-    ladder.variant(lambda a, x, y: a * x + y, name="on_a_gpu", device="cuda")
-    monkeypatch.setattr(_core, "device", lambda: device)
-    monkeypatch.setattr(_core, "resolve_device", lambda name: name)
-    problem = ladder.problem(*operands)
-    assert (problem.device, problem.device_id) == (expected, device)
 
 
 def test_own_cpu_variants_have_no_counters_and_no_hot_spots(operands):

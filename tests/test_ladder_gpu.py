@@ -27,31 +27,6 @@ __global__ void several(T a, const T* x, const T* y, T* out, int n) {
 }
 """
 
-TILED = """
-constexpr int kTile = 32, kRows = 8;
-template <class T>
-__global__ void tiled(const T* a, T* out, int rows, int cols) {
-  __shared__ T tile[kTile][kTile + 1];
-  const int col = blockIdx.x * kTile + threadIdx.x, row = blockIdx.y * kTile + threadIdx.y;
-  for (int i = 0; i < kTile; i += kRows)
-    if (row + i < rows && col < cols)
-      tile[threadIdx.y + i][threadIdx.x] = a[(row + i) * cols + col];
-  BARRIER
-  const int out_col = blockIdx.y * kTile + threadIdx.x;
-  const int out_row = blockIdx.x * kTile + threadIdx.y;
-  for (int i = 0; i < kTile; i += kRows)
-    if (out_row + i < cols && out_col < LIMIT)
-      out[(out_row + i) * rows + out_col] = tile[threadIdx.x][threadIdx.y + i];
-}
-"""
-
-
-def tiled(barrier="__syncthreads();", limit="rows", **settings):
-    source = TILED.replace("BARRIER", barrier).replace("LIMIT", limit)
-    return ado.cuda_variant(
-        "mine", source=source, kernel="tiled<{T}>", block=(32, 8), tile=(32, 32), **settings
-    )
-
 
 def saxpy():
     ladder = ado.ladder(
@@ -86,20 +61,6 @@ def test_kernels_in_source_are_checked_and_timed(operands):
     assert saxpy()["coalesced"].resources(*operands).occupancy > 0
 
 
-def test_a_pasted_copy_of_a_kernel_is_correct(rng):
-    assert ado.check(tiled(), ado.transpose, rng.random((300, 500), np.float32), timed=False)
-    assert ado.check(tiled(), ado.transpose, rng.random((129, 70)), timed=False)
-
-
-@pytest.mark.parametrize(
-    "bug", [{"barrier": ""}, {"limit": "rows - 1"}, {"limit": "rows + 1"}], ids=str
-)
-def test_injected_bugs_are_detected(bug, rng):
-    result = ado.check(tiled(**bug), ado.transpose, rng.random((300, 500)), timed=False)
-    assert not result
-    assert "wrong result" in result.reason
-
-
 def test_tuning_times_every_setting(operands):
     ladder = saxpy()
     variant = ladder.cuda_variant(
@@ -113,12 +74,6 @@ def test_tuning_times_every_setting(operands):
     tuning.use(tuning.settings["256, N=4"])
     assert ladder["tuned"].blocks[0] == (256,)
     assert ladder["tuned"].default_parameters == {"N": 4}
-
-
-def test_blocks_of_a_built_in_variant_are_tuned(rng):
-    variant = next(v for v in ado.transpose if len(v.blocks) > 1)
-    tuning = ado.tune(variant, rng.random((500, 600)), seconds=0.05, progress=False)
-    assert len(tuning.sweep) == len(variant.blocks)
 
 
 @pytest.mark.parametrize("library", ["cupy", "torch", "numba"])
@@ -186,10 +141,3 @@ def test_hot_spots_of_a_kernel_in_source(operands):
     ladder.variant(lambda a, x, y: a * x + y, name="cupy", device="cuda", arrays=cupy.__name__)
     with pytest.raises(ValueError, match=r"variant must be a kernel, got the function saxpy\[cupy"):
         ado.hotspots(ladder["cupy"], *operands)
-
-
-@pytest.mark.skipif(bool(_core.why_no_counters()), reason="no counters")
-def test_one_own_variant_is_profiled(operands):
-    profile = ado.profile(saxpy()["coalesced"], *operands, metrics="light")
-    assert len(profile.kernels) == 1
-    assert profile.label == "saxpy[coalesced]"

@@ -47,15 +47,6 @@ def test_sweeps_of_the_kernels_are_scored(tmp_path, monkeypatch):
     assert all(isinstance(row["right"], bool) for row in rows)
 
 
-def test_rings_are_one_cycle():
-    (ring,) = truth._ring(np.random.default_rng(0), 100)
-    place, visited = 0, set()
-    for _ in range(100):
-        place = ring[place]
-        visited.add(int(place))
-    assert visited == set(range(100))
-
-
 def test_agreement_needs_the_kind_and_the_unit():
     known = next(t for t in truth.truths() if t.name == "recurrence")
     assert known.agrees(Limiter(kind=Kind.LATENCY, unit=truth.rules.CHAIN))

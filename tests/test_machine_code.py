@@ -1,9 +1,9 @@
 """Machine code: cubins, instructions, loops, registers, and the disassembly of built kernels."""
 
 import dataclasses
-import os
 from pathlib import Path
 
+import charting
 import numpy as np
 import pytest
 from conftest import NO_CUDA
@@ -253,33 +253,8 @@ def test_asynchronous_copies_feed_the_main_loop(copy, loaded):
 
 
 def kernel_with(registers, **changes):
-    limits = {"warps": 2, "registers": 1, "shared memory": 228, "blocks": 32}
-    values = {
-        "name": "k", "grid": (1,), "block": (1024,), "registers": registers, "local_bytes": 0,
-        "static_shared_bytes": 0, "dynamic_shared_bytes": 0, "resident_warps": 32, "max_warps": 64,
-        "limits": limits,
-    }  # fmt: skip
-    return ado.records.Kernel(**{**values, **changes})
-
-
-@pytest.mark.parametrize(("registers", "unused"), [(40, 24), (36, 28), (44, 20), (64, 0)])
-def test_registers_left_unused_as_published(registers, unused):
-    """The figures of "GPU Memory Access Tuning" for one block of 1024 threads."""
-    assert kernel_with(registers).registers_unused == unused
-
-
-def test_the_grid_limits_the_resident_blocks():
-    two = {"resident_warps": 64}
-    assert kernel_with(32, **two).most_registers == 64
-    assert kernel_with(32, grid=(500,), **two).most_registers == 32
-    assert kernel_with(16, block=(32,), resident_warps=1).most_registers == 255
-
-
-@pytest.mark.parametrize(("grid", "most"), [(1, 64), (132, 64), (133, 32), (264, 32), (5000, 32)])
-def test_the_blocks_of_a_grid_are_distributed_over_the_device(grid, most):
-    """Two blocks can be resident on each of 132 multiprocessors, if the grid has enough blocks."""
-    two = {"resident_warps": 64, "grid": (grid,)}
-    assert kernel_with(32, multiprocessors=132, **two).most_registers == most
+    values = {"name": "k", "grid": (1,), "block": (1024,), "resident_warps": 32}
+    return charting.kernel_with(registers=registers, **values | changes)
 
 
 def test_registers_agree_with_the_limits_of_stored_kernels():
@@ -405,19 +380,6 @@ def test_missing_and_failing_tools(fake_tools, monkeypatch):
         machine_code.disassembled(b"")
 
 
-def test_a_tool_is_searched_on_the_path_first(tmp_path, monkeypatch):
-    for folder in ("first", "home/bin"):
-        path = tmp_path / folder / "nvdisasm"
-        path.parent.mkdir(parents=True)
-        path.write_text("#!/bin/sh\n", encoding="utf-8")
-        path.chmod(0o755)
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PATH", f"{tmp_path / 'first'}{os.pathsep}{os.environ['PATH']}")
-    assert tool("nvdisasm") == str(tmp_path / "first" / "nvdisasm")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert tool("nvdisasm") == str(tmp_path / "home" / "bin" / "nvdisasm")
-
-
 def built(routine, variant, kernel, **launch):
     return ado.routines[routine][variant].sass(kernels=[kernel_with(32, name=kernel, **launch)])
 
@@ -438,16 +400,6 @@ def test_vector_loads_of_max_plus(variant, loads):
     assert any(i.path == "cuda/max_plus/steps.cu" for i in kernel.instructions)
 
 
-@needs_module
-def test_loads_and_stores_of_transpose():
-    (kernel,) = built("transpose", "naive", "transpose_naive<unsigned long>", block=(32, 8))
-    assert set(kernel.loads) == set(kernel.stores) == {64}
-    (tiled,) = built("transpose", "tiled", "transpose_tiled<unsigned long>", block=(32, 8))
-    assert tiled.count("load", "shared") > 0
-    assert tiled.count("store", "shared") > 0
-    assert kernel.count(space="shared") == 0
-
-
 @pytest.mark.gpu
 @needs_module
 @pytest.mark.parametrize("routine", ado.routines.values(), ids=lambda r: r.name)
@@ -464,17 +416,6 @@ def test_the_launched_kernels_are_in_the_module(routine):
         for kernel in resources:
             # The driver reports at least 16 registers on some GPUs.
             assert kernel.registers in (known[kernel.name][1].registers, 16)
-
-
-@pytest.mark.gpu
-@needs_module
-def test_machine_code_of_a_call():
-    variant = ado.max_plus["vector_load_small"]
-    operands = np.zeros((64, 1 << 12)), np.zeros(64)
-    (kernel,), (resources,) = variant.sass(*operands), variant.resources(*operands)
-    assert kernel.name == resources.name
-    assert kernel.registers == resources.registers >= 16
-    assert kernel.registers_unused == resources.registers_unused
 
 
 @needs_compiler

@@ -63,16 +63,6 @@ def test_pages_of_results_show_two_models():
     assert _verdicts(page) <= {"no", "no, as published"}
 
 
-def test_a_step_without_a_verdict_is_unclear_whatever_was_published():
-    sweep = ado.load(DATA / "gaussian_blur-2560x1600.json.xz")
-    few = tuple(
-        dataclasses.replace(m, samples=m.samples[:4], clocks=(), waits=())
-        for m in sweep.measurements
-    )
-    page = still.text({"gaussian_blur-2560x1600": dataclasses.replace(sweep, measurements=few)})
-    assert _verdicts(page) == {"unclear"}
-
-
 def _verdicts(page):
     return {line.split("|")[-2].strip() for line in page.splitlines() if "` to `" in line}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_emulator import device_array, tensor_map
 from test_emulator import launch as launch_kernel
+from test_opcodes import decoded
 
 from adokernels import _core
 from adokernels.model import compiler
@@ -50,22 +51,8 @@ def kernel(body, inputs, registers=""):
 # --- Elements ------------------------------------------------------------------------------------
 
 
-def eighth(code, mantissa):
-    """The value of an 8-bit float with this number of bits after the point."""
-    sign, rest = -1.0 if code & 0x80 else 1.0, code & 0x7F
-    exponent, bits = rest >> mantissa, rest & ((1 << mantissa) - 1)
-    if mantissa == 2 and exponent == 31:
-        return sign * np.inf if bits == 0 else np.nan
-    if mantissa == 3 and rest == 0x7F:
-        return np.nan
-    bias = (1 << (6 - mantissa)) - 1
-    scale = 2.0 ** (max(exponent, 1) - bias - mantissa)
-    return sign * scale * (bits + ((exponent > 0) << mantissa))
-
-
 EIGHTHS = {
-    name: np.array([eighth(code, mantissa) for code in range(256)])
-    for name, mantissa in (("e4m3", 3), ("e5m2", 2))
+    name: np.array([decoded(name, code) for code in range(256)]) for name in ("e4m3", "e5m2")
 }
 
 
@@ -232,55 +219,6 @@ def test_products_of_float64(rng):
     assert result["error"] is None, result["error"]["text"]
     # Both round four times, by at most half of 2.2e-16.
     assert (abs(out.reshape(8, 8) - a @ b) <= 9e-16 * (abs(a) @ abs(b))).all()
-
-
-@pytest.mark.parametrize("name", EIGHTHS)
-@pytest.mark.parametrize("relu", ["", ".relu"])
-def test_values_of_8_bit_floats(name, relu):
-    pairs = np.arange(256, dtype="u1").reshape(128, 2)
-    out = np.zeros((128, 2), "f2")
-    ptx = kernel(
-        f"""mul.wide.u32 %x1, %t0, 2; add.u64 %x1, %x1, %g0; mul.wide.u32 %x2, %t0, 4;
-  add.u64 %x2, %x2, %g1; ld.global.u16 %h, [%x1];
-  cvt.rn{relu}.f16x2.{name}x2 %t1, %h; st.global.b32 [%x2], %t1;""",
-        1,
-        ".reg .b16 %h;",
-    )
-    assert launch(ptx, 128, [pairs], out)["error"] is None
-    expected = np.where(EIGHTHS[name] < 0, 0, EIGHTHS[name]) if relu else EIGHTHS[name]
-    np.testing.assert_array_equal(out.ravel().astype("f8"), expected)
-
-
-@pytest.mark.parametrize("name", EIGHTHS)
-@pytest.mark.parametrize("source", ["f32", "f16x2"])
-@pytest.mark.parametrize("relu", ["", ".relu"])
-def test_numbers_become_the_nearest_8_bit_float(rng, name, source, relu):
-    """Numbers beyond the largest one, and infinities, become the largest one."""
-    values = rng.standard_normal((128, 2)) * 2.0 ** rng.integers(-20, 18, (128, 2))
-    values[:2] = [[np.inf, -np.inf], [np.nan, 0]]
-    with np.errstate(over="ignore"):
-        values = values.astype("f4" if source == "f32" else "f2")
-    out = np.zeros((128, 2), "u1")
-    loaded = "ld.global.v2.f32 {%f0, %f1}, [%x1]" if source == "f32" else "ld.global.b32 %t1, [%x1]"
-    operands = "%f1, %f0" if source == "f32" else "%t1"
-    ptx = kernel(
-        f"""mul.wide.u32 %x1, %t0, {2 * values.itemsize}; add.u64 %x1, %x1, %g0;
-  mul.wide.u32 %x2, %t0, 2; add.u64 %x2, %x2, %g1; {loaded};
-  cvt.rn.satfinite{relu}.{name}x2.{source} %h, {operands}; st.global.u16 [%x2], %h;""",
-        1,
-        ".reg .b16 %h; .reg .f32 %f<2>;",
-    )
-    assert launch(ptx, 128, [values], out)["error"] is None
-    found, codes = EIGHTHS[name][out], EIGHTHS[name]
-    assert np.isnan(found[1, 0])
-    finite = codes[np.isfinite(codes)]
-    wanted = np.clip(np.nan_to_num(values.astype("f8")), 0 if relu else finite.min(), finite.max())
-    error = np.abs(np.where(np.isnan(values), 0, found) - wanted)
-    error[1, 0] = 0
-    nearest = np.abs(wanted[..., None] - finite).min(-1)
-    np.testing.assert_array_equal(error, nearest)
-    ties = (np.abs(wanted[..., None] - finite) == nearest[..., None]).sum(-1)
-    assert (out[(ties > 1) & (wanted != 0) & (found != 0)] % 2 == 0).all()
 
 
 # --- wgmma ---------------------------------------------------------------------------------------

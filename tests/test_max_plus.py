@@ -125,15 +125,12 @@ def test_choice_on_an_h200(dtype):
     limit = (16 << 20) // np.dtype(dtype).itemsize
     many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # one vector per thread of 768 blocks
     for terms, points, variant in [
-        *[(0, 0, "one_barrier"), (1, 1, "one_barrier"), (1, 135_168, "one_barrier")],
-        *[(3, 135_169, "vectorised"), (4, 135_169, "split_terms"), (4, many, "vectorised")],
-        (1, 713_591_159, "vectorised"),
-        *[(10_000, 135_168, "one_barrier"), (10_000, 135_169, "split_terms")],
+        *[(0, 0, "one_barrier"), (1, 135_168, "one_barrier"), (3, 135_169, "vectorised")],
+        *[(4, 135_169, "split_terms"), (4, many, "vectorised"), (10_000, 135_168, "one_barrier")],
         # Wider loads are faster, unless rows are short and not aligned.
         *[(limit // 128, 128, "one_barrier"), (limit // 128 + 1, 128, "split_terms")],
         *[(10_000_000, 63, "one_barrier"), (10_000_000, 64, "split_terms")],
-        *[(10_000_000, 65, "split_terms"), (100_000, 8448, "one_barrier")],
-        *[(64, many // 2, "split_terms"), (64, many, "vectorised")],
+        *[(100_000, 8448, "one_barrier"), (64, many // 2, "split_terms")],
     ]:
         assert choice(terms, points) == variant, (terms, points)
 
@@ -158,12 +155,6 @@ def test_every_instruction_set(dtype, rng, isa_restored):
         for variant in (v.name for v in ado.max_plus if v.device == "cpu" and not v.ceiling):
             out = ado.max_plus(*operands, variant=variant)
             assert tasks.difference(out, expected) <= tasks.SAME_VALUES, (isa, variant)
-
-
-def test_by_hand():
-    big = [[1.0, -5.0, 2.0], [4.0, -6.0, np.nan]]
-    out = ado.max_plus(big, [10.0, 0.5])
-    assert np.array_equal(out, [11.0, 5.0, np.nan], equal_nan=True)
 
 
 def test_oracle(rng):

@@ -32,11 +32,6 @@ SILENT = ProgressDisplay(enabled=False)
 # --- Order statistics -----------------------------------------------------------------------------
 
 
-def test_interval_by_hand():
-    # n = 100: ranks floor((100 - 19.6) / 2) = 40 and ceil(1 + (100 + 19.6) / 2) = 61, from 1
-    assert statistics.median_interval(np.arange(1.0, 101.0)) == (40.0, 61.0)
-
-
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60))
 def test_interval_holds_the_median(samples):
     low, high = statistics.median_interval(samples)
@@ -400,12 +395,6 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
         first["DRAM swap"]
 
 
-@pytest.mark.parametrize("peers", [{3: len}, {"a": 1}])
-def test_peers_are_checked_before_timing(peers):
-    with pytest.raises(TypeError, match="peers must map names to functions"):
-        ado.sweep(ado.transpose, A, device="cpu", peers=peers, **QUICK)
-
-
 # --- Records --------------------------------------------------------------------------------------
 
 
@@ -460,28 +449,6 @@ def test_stored_problems_are_data(tmp_path):
         other.compare(m)
 
 
-def test_operands_by_name_are_the_same_problem():
-    by_place, by_name = (
-        ado.measure(ado.max_plus, *args, **named, device="cpu", seconds=0)
-        for args, named in [((A, A[:, 0]), {}), ((A,), {"small": A[:, 0]})]
-    )
-    assert by_place.problem == by_name.problem
-    assert by_place.problem.options == {}
-
-
-@pytest.mark.parametrize(
-    ("operands", "precision"),
-    [
-        ([("a", (8,), "float32")], "FP32"),
-        ([("a", (8,), "complex128"), ("b", (8,), "float64")], "FP64"),
-        ([("a", (8,), "float32"), ("b", (8,), "float64")], None),
-        ([("a", (8,), "uint8")], None),
-    ],
-)
-def test_precision_is_that_of_the_dtypes(operands, precision):
-    assert Inputs.of(operands).precision == precision
-
-
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.json.xz")), ids=lambda p: p.name)
 def test_published_files_load(path):
     loaded = ado.load(path)
@@ -495,15 +462,11 @@ def test_published_files_load(path):
         ("[1]", "is not an adokernels record"),
         ('{"kind": "soup"}', "is not an adokernels record"),
         ('{"kind": "sweep", "schema": 99}', "has schema 99; this version reads schema 2"),
-        ('{"kind": "sweep", "schema": 3}', "has schema 3"),
         ('{"kind": "sweep", "schema": 0}', "has schema 0"),
-        ('{"kind": "sweep", "schema": -1}', "has schema -1"),
         ('{"kind": "sweep", "schema": true}', "has schema True"),
-        ('{"kind": "sweep", "schema": 2.0}', r"has schema 2\.0"),
         ('{"kind": "sweep"}', "has schema None"),
         ('{"kind": "sweep", "schema": 1}', "has schema 1"),
         ('{"kind": "sweep", "schema": 2}', r"x\.json: routine is missing"),
-        ('{"kind": []}', "is not an adokernels record"),
         ("[" * 100_000, "is not JSON"),
     ],
 )
@@ -526,18 +489,6 @@ class TestOnTheGpu:
                 assert len(m.clocks) > 0
                 assert 0.2e9 < m.clock < 4e9
                 assert "launch overhead included" not in m.flags
-
-    def test_cold_is_not_warm(self):
-        a = ado.to_device(np.random.default_rng(0).random((1024, 1024), dtype=np.float32))
-        cold, warm = (
-            ado.measure(ado.transpose, a, cache=cache, seconds=0.3) for cache in ("cold", "warm")
-        )
-        assert cold.cache != warm.cache
-        assert warm.calls_per_sample > 1 == cold.calls_per_sample
-
-    def test_a_callable_that_waits_for_the_device_is_flagged(self):
-        m = ado.measure(ado.synchronize, device="cuda", seconds=0.5)
-        assert "launch overhead included" in m.flags
 
     def test_machine(self):
         machine = ado.machine("cuda")

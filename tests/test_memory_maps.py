@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import _core
-from adokernels.model.libraries import address_range
 
 VALUES = np.arange(512 * 600, dtype=np.float32).reshape(512, 600)
 
@@ -99,23 +97,6 @@ def test_shared_memory_attached_twice():
         first.unlink()
 
 
-def test_results_that_map_one_file(tmp_path):
-    operands = ado.gpp_operands((24, 131, 67, 2), 1)
-    asx = np.memmap(tmp_path / "sums", np.complex128, "w+", 0, (2,))
-    ach = np.memmap(tmp_path / "sums", np.complex128, "r+", 0, (2,))
-    with pytest.raises(ValueError, match="gpp: ach overlaps asx"):
-        ado.gpp(*operands, out=(asx, ach))
-
-
 def test_out_of_core_refuses_two_maps_of_one_file(path):
     with pytest.raises(ValueError, match="sink must not share memory with source"):
         ado.out_of_core("transpose", mapped(path), mapped(path).T, device="cpu")
-
-
-def test_parts_of_a_file(path):
-    array = mapped(path, first=100, rows=50)
-    (part,) = _core.mapped_parts(*address_range(array))
-    assert part == (path.stat().st_ino, 240_000, 360_000, True)
-    assert _core.mapped_parts(*address_range(VALUES.copy())) == []
-    private = mapped(path, "c")
-    assert _core.mapped_parts(*address_range(private))[0][-1] is False

@@ -62,12 +62,6 @@ def test_settings_are_read_and_assigned():
         ado.settings.devise = "cpu"
 
 
-def test_reading_a_picture_does_not_load_matplotlib():
-    packages = packages_loaded_by("from adokernels import read_image")
-    assert "PIL" in packages
-    assert "matplotlib" not in packages
-
-
 def test_every_module_and_name_exists():
     for package, names in ((ado, PUBLIC), (ado.records, RECORDS)):
         for name, module in names.items():
@@ -85,18 +79,6 @@ def test_dir_and_star_import_contain_all_names():
     namespace = {}
     exec("from adokernels import *", namespace)
     assert set(ado.__all__) <= set(namespace)
-
-
-def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
-    path = tmp_path / "scan.json"
-    shapes = [(16, 16), (32, 32)]
-    ado.scan(ado.transpose, shapes=shapes, device="cpu", seconds=0.01, progress=False).save(path)
-    code = "from adokernels.records.scan import Scan; scan = Scan.load({!r}){}"
-    assert "matplotlib" not in packages_loaded_by(code.format(str(path), ""))
-    packages = packages_loaded_by(
-        "import matplotlib; matplotlib.use('agg'); " + code.format(str(path), "; scan.plot()")
-    )
-    assert "matplotlib" in packages
 
 
 def test_a_routine_is_checked_and_extended_without_other_imports():

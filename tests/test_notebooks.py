@@ -93,17 +93,3 @@ def test_cells_are_short_and_visible_and_print_no_sentences(source):
         assert not cell.metadata
         nodes = list(ast.walk(ast.parse(cell.source)))
         assert not any(isinstance(node, ast.JoinedStr) for node in nodes), cell.source
-
-
-@each_source
-def test_the_reader_acts_at_least_twice(source):
-    text = source.read_text(encoding="utf-8")
-    assert text.count("**Your turn.**") >= 2
-    assert text.count("<details>") == text.count("</details>") >= 2
-
-
-@each_source
-def test_a_question_precedes_its_folded_answer(source):
-    for cell in (c for c in render.read(source).cells if c.cell_type == "markdown"):
-        for question in cell.source.split("**Question.**")[1:]:
-            assert "<details><summary>Answer</summary>\n\n" in question, question

@@ -95,11 +95,6 @@ def test_failures_of_ncu(ncu, tmp_path, capsys, script, message):
     assert report.read_text(encoding="utf-8") == "old"
 
 
-def test_ncu_is_missing(ncu, tmp_path):
-    with pytest.raises(ado.Unavailable, match="ncu is missing; remedy: install Nsight Compute"):
-        write_nsight_report(tmp_path / "x.ncu-rep", ado.transpose["naive"])
-
-
 @pytest.mark.skipif(not NO_CUDA, reason="there is a CUDA device")
 def test_without_a_gpu(ncu, tmp_path, monkeypatch):
     ncu("exit 0")

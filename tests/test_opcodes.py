@@ -120,16 +120,15 @@ def edges(t, few=False):
         tiny, small = 2.0**least, 2.0 ** (least + p - 1)
         most = float(Fraction(2) ** beyond - Fraction(2) ** (beyond - p))
         chosen = [0.0, -0.0, 1.0, -1.0, inf, -inf, nan, tiny, -tiny, most, -most, small]
+        chosen += [1 + 2.0 ** (1 - p), -small, small - tiny, 3.0, -0.5, 1 - 2.0**-p]
         chosen += [
-            1 + 2.0 ** (1 - p),
-            -small,
-            small - tiny,
-            3.0,
-            -0.5,
-            1 - 2.0**-p,
             1.5 * 2.0 ** (p - 1),
+            -5 * tiny,
+            most / 2,
+            2.0 ** (beyond // 2),
+            2.0 ** (least // 2),
+            7 / 4,
         ]
-        chosen += [-5 * tiny, most / 2, 2.0 ** (beyond // 2), 2.0 ** (least // 2), 7 / 4]
         return chosen[:: 2 if few else 1] + ([-0.0, nan] if few else [])
     low, high = limits(t)
     common = [0, 1, high, low, high - 1, 31, 32, 33, 7, 0x5A5A5A5A5A5A5A5A, low + 1, 64, 255, 2]
@@ -272,6 +271,10 @@ def nth(mask, base, offset):
 
 def highest(t, a):
     return (~a if a < 0 else a).bit_length() - 1
+
+
+def shift_amount(t, a):
+    return -1 if highest(t, a) < 0 else bits_of(t) - 1 - highest(t, a)
 
 
 def permute(a, b, selector, sign=True):
@@ -467,12 +470,7 @@ def table():
             add(f"bfi.{t}", u, f"{u} {u} u32 u32", lambda a, b, c, d, u=u: insert(u, a, b, c, d))
     for t in ("u32", "s32", "u64", "s64"):
         add(f"bfind.{t}", "u32", t, lambda a, t=t: highest(t, a))
-        add(
-            f"bfind.shiftamt.{t}",
-            "u32",
-            t,
-            lambda a, t=t: -1 if highest(t, a) < 0 else bits_of(t) - 1 - highest(t, a),
-        )
+        add(f"bfind.shiftamt.{t}", "u32", t, lambda a, t=t: shift_amount(t, a))
         add(f"bfe.{t}", t, f"{t} u32 u32", lambda a, b, c, t=t: field(t, a, b, c))
     for name, sign in {"add": 1, "sub": -1}.items():
         add(f"{name}.sat.s32", "s32", "s32 s32", lambda a, b, s=sign: clamp("s32", a + s * b))
@@ -486,18 +484,12 @@ def table():
     for mode in ("clamp", "wrap"):
         add(f"bmsk.{mode}.b32", "u32", "u32 u32", lambda a, b, c=mode == "clamp": bmsk(a, b, c))
         count = (lambda n: min(n, 32)) if mode == "clamp" else (lambda n: n & 31)
-        add(
-            f"shf.l.{mode}.b32",
-            "u32",
-            "u32 u32 u32",
-            lambda a, b, n, count=count: (b << 32 | a) << count(n) >> 32,
-        )
-        add(
-            f"shf.r.{mode}.b32",
-            "u32",
-            "u32 u32 u32",
-            lambda a, b, n, count=count: (b << 32 | a) >> count(n),
-        )
+        for side, up in {"l": 1, "r": 0}.items():
+
+            def funnel(a, b, n, count=count, up=up):
+                return (b << 32 | a) << count(n) >> 32 if up else (b << 32 | a) >> count(n)
+
+            add(f"shf.{side}.{mode}.b32", "u32", "u32 u32 u32", funnel)
     add("fns.b32", "u32", "u32 u32 s32", nth)
     add("prmt.b32", "u32", "u32 u32 u32", permute)
     for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
@@ -560,11 +552,7 @@ def table():
         for name, function in COMPARISONS.items():
 
             def ordered(a, b, f=function):
-                return (
-                    not isnan(a + b) and f(a, b)
-                    if a + b == a + b
-                    else (not isnan(a) and not isnan(b) and f(a, b))
-                )
+                return not isnan(a) and not isnan(b) and f(a, b)
 
             def unordered(a, b, f=function):
                 return isnan(a) or isnan(b) or f(a, b)
@@ -586,12 +574,8 @@ def table():
             for suffix, options in variants.items():
                 function = float_operation(t, op, **options)
                 add(f"{op}.rn{suffix}.{t}", t, " ".join([t] * count), function)
-                add(
-                    f"{op}.rn{suffix}.{t}x2",
-                    "u32",
-                    " ".join([f"{t}x2"] * count),
-                    lane_pairs(t, function),
-                )
+                packed = " ".join([f"{t}x2"] * count)
+                add(f"{op}.rn{suffix}.{t}x2", "u32", packed, lane_pairs(t, function))
         for kind, spreads in itertools.product(("min", "max"), (False, True)):
             name = f"{kind}{'.NaN' if spreads else ''}.{t}x2"
             add(name, "u32", f"{t}x2 {t}x2", lane_pairs(t, choose(kind, spreads)))
@@ -617,12 +601,11 @@ def table():
     for a, t, mode in itertools.product(
         integers, ("f16", "bf16", "f32", "f64"), (NEAREST, DOWN, UP, ZERO)
     ):
-        add(
-            f"cvt.{mode}.{t}.{a}",
-            t,
-            register(a),
-            lambda x, a=a, t=t, mode=mode: rounded(t, Fraction(wrap(a, x)), mode),
-        )
+
+        def from_integer(x, a=a, t=t, mode=mode):
+            return rounded(t, Fraction(wrap(a, x)), mode)
+
+        add(f"cvt.{mode}.{t}.{a}", t, register(a), from_integer)
     for a, t, mode in itertools.product(
         ("f16", "bf16", "f32", "f64"), integers, ("rni", "rzi", "rmi", "rpi")
     ):
@@ -642,12 +625,11 @@ def table():
 
             add(f"cvt.{mode}.relu.{t}.f32", t, a, relu)
             for suffix, each in {"": narrow, ".relu": relu}.items():
-                add(
-                    f"cvt.{mode}{suffix}.{t}x2.f32",
-                    "u32",
-                    "f32 f32",
-                    lambda x, y, t=t, f=each: encoded(t, f(x)) << 16 | encoded(t, f(y)),
-                )
+
+                def pair(x, y, t=t, f=each):
+                    return encoded(t, f(x)) << 16 | encoded(t, f(y))
+
+                add(f"cvt.{mode}{suffix}.{t}x2.f32", "u32", "f32 f32", pair)
     for a, t in [("f32", "f64"), ("f16", "f32"), ("bf16", "f32"), ("f16", "f64"), ("bf16", "f64")]:
         add(f"cvt.{t}.{a}", t, a, lambda x: x)
     add("cvt.sat.f32.f32", "f32", "f32", lambda x: min(x, 1.0) if x > 0 else 0.0)
@@ -660,32 +642,23 @@ def table():
         add(f"cvt.rn.satfinite{suffix}.{t}x2.f16x2", "u16", "f16x2", eighths(t, relu, pairs=True))
 
         def wide(x, t=t, relu=relu):
-            return sum(
-                encoded(
-                    "f16",
-                    0.0 if relu and decoded(t, x >> s & 255) <= 0 else decoded(t, x >> s & 255),
-                )
-                << 2 * s
-                for s in (0, 8)
-            )
+            values = (decoded(t, x & 255), decoded(t, x >> 8))
+            low, high = (encoded("f16", 0.0 if relu and v <= 0 else v) for v in values)
+            return high << 16 | low
 
         add(f"cvt.rn{suffix}.f16x2.{t}x2", "u32", f"{t}x2", wide)
     for t in ("u16", "s16"):
-        add(
-            f"cvt.pack.sat.{t}.s32",
-            "u32",
-            "s32 s32",
-            lambda a, b, t=t: (clamp(t, a) & 0xFFFF) << 16 | clamp(t, b) & 0xFFFF,
-        )
+
+        def words(a, b, t=t):
+            return (clamp(t, a) & 0xFFFF) << 16 | clamp(t, b) & 0xFFFF
+
+        add(f"cvt.pack.sat.{t}.s32", "u32", "s32 s32", words)
     for t in ("u8", "s8"):
-        add(
-            f"cvt.pack.sat.{t}.s32.b32",
-            "u32",
-            "s32 s32 u32",
-            lambda a, b, c, t=t: (
-                (c << 16 | (clamp(t, a) & 255) << 8 | clamp(t, b) & 255) & 0xFFFFFFFF
-            ),
-        )
+
+        def bytes_of(a, b, c, t=t):
+            return (c << 16 | (clamp(t, a) & 255) << 8 | clamp(t, b) & 255) & 0xFFFFFFFF
+
+        add(f"cvt.pack.sat.{t}.s32.b32", "u32", "s32 s32 u32", bytes_of)
     return cases
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.util
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +12,6 @@ import adokernels as ado
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.process import ALL_CHECKS
-
-ROOT = Path(__file__).parent.parent
-DATA = ROOT / "notebooks" / "data" / "own_kernels"
 
 
 @cache
@@ -37,24 +33,6 @@ def test_kernels_compile_for_older_gpus(name):
     kernel = f"{template}<{values}>" if values else template
     arch = "sm_90" if name == "cluster" else "sm_75"
     assert not compile_cuda(variant.text, kernel, arch=arch).log
-
-
-def test_the_planted_bug_changes_the_source():
-    assert definitions()["bug"].text != kernels()["block_per_row"].text
-
-
-@pytest.mark.parametrize("record", ["softmax-long", "softmax-short"])
-def test_the_stored_ladders_are_those_of_the_notebook(record):
-    sweep = ado.load(DATA / f"{record}.json.xz")
-    for m in sweep.variants:
-        assert m.changes == kernels()[m.variant].changes
-        assert m.block == kernels()[m.variant].blocks[0]
-    if record == "softmax-long":
-        assert [m.variant for m in sweep.variants] == [v.name for v in definitions()["softmax"]]
-
-
-def test_the_stored_check_names_the_planted_bug():
-    assert not ado.load(DATA / f"softmax-{definitions()['bug'].name}.json.xz")
 
 
 # --- Matrix products ------------------------------------------------------------------------------
@@ -108,27 +86,6 @@ def test_a_missing_barrier_of_a_product_is_detected(ladder, name):
         assert "race" in result.reason
     else:
         assert name in ("naive", "coalesced", "triton_dot")
-
-
-def test_triton_multiplies_with_wgmma_on_hopper():
-    compiler = pytest.importorskip("triton.compiler")
-    kernel = load_script("notebooks/kernels/matrix_product/triton_dot.py").matrix_product
-    signature = dict.fromkeys("abc", "*fp16") | dict.fromkeys("mkn", "i32")
-    tile = {"ROWS": 128, "COLS": 256, "DEPTH": 64}
-    aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(signature))}
-    source = compiler.ASTSource(kernel, signature | dict.fromkeys(tile, "constexpr"), tile, aligned)
-    hopper = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", 90, 32)
-    ptx = compiler.compile(source, target=hopper, options={"num_warps": 8}).asm["ptx"]
-    assert "wgmma.mma_async" in ptx
-    assert "mma.sync" not in ptx
-
-
-@pytest.mark.parametrize("ladder", PRODUCTS)
-def test_the_stored_products_are_those_of_the_notebook(ladder):
-    sweep = ado.load(ROOT / "notebooks" / "data" / "matrix_product" / f"{ladder}.json.xz")
-    assert [m.variant for m in sweep.variants] == [v.name for v in PRODUCTS[ladder]]
-    for m in sweep.variants:
-        assert m.changes == PRODUCTS[ladder][m.variant].changes
 
 
 # --- Results that start at 0, and several kernels -------------------------------------------------

@@ -1,16 +1,10 @@
 """Checks of a pipeline's stages when its ladder is built, by a small compiled C++ program."""
 
-import os
-import shutil
 import subprocess
-from pathlib import Path
 
-import pytest
+from test_threads import compiled
 
 import adokernels as ado
-
-SOURCES = Path(__file__).parents[1] / "src"
-COMPILER = shutil.which(os.environ.get("CXX", "c++"))
 
 PROGRAM = """
 #include <cstdio>
@@ -65,14 +59,9 @@ runs
 """
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 def test_stages_are_checked_when_the_ladder_is_built(tmp_path):
-    program = tmp_path / "stages.cpp"
-    program.write_text(PROGRAM)
-    build = [COMPILER, "-std=c++20", f"-I{SOURCES}", "-o", tmp_path / "stages", program]
-    subprocess.run([*build, SOURCES / "core" / "pipeline.cpp"], check=True)
-    done = subprocess.run([tmp_path / "stages"], check=True, capture_output=True, text=True)
-    assert done.stdout == ANSWERS
+    program = compiled(tmp_path, PROGRAM, "pipeline.cpp")
+    assert subprocess.check_output([program], text=True) == ANSWERS
 
 
 def test_every_stage_is_a_variant_of_the_same_device():

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 
 import numpy as np
 import pytest
 from charting import (
-    BAD,
     CHARTS,
-    CPU,
     H200,
     SIZES,
     clashes,
@@ -26,19 +25,12 @@ from charting import (
     with_peers,
 )
 from matplotlib import colors
-from pages import Balanced
 
-from adobook.text import write_rich_table
 from adokernels.charts import canvas
-from adokernels.charts.files import save, to_svg
+from adokernels.charts.files import save
 from adokernels.charts.roofline import above_roof
 from adokernels.records.sweep import Sweep
-from adokernels.tables.measurements import sweep_table
-from adokernels.tables.rendering import to_text
 from adokernels.text import bounds, quantity, ratio
-
-WIDTH = 114
-
 
 # Numbers as text.
 
@@ -90,17 +82,6 @@ def test_few_samples_have_a_range_and_no_interval(count):
     assert ("99.9 %" in repr(comparison)) == (count == 11)
 
 
-def test_tables_show_interruptions_and_flags():
-    sweep = with_samples(make_transpose(), 5, interrupted=True)
-    assert sweep.title.endswith("interrupted")
-    assert "interrupted" in sweep_table(sweep).caption.plain
-    assert "interrupted" not in repr(make_transpose())
-    flagged = dataclasses.replace(with_peers(make_gpp()).peers[0], flags=("throttled",))
-    alone = Sweep(routine="gpp", measurements=(), peers=(flagged,))
-    assert alone.records()[0]["speedup"] is None
-    assert "torch: throttled" in repr(alone)
-
-
 # Tables.
 
 
@@ -139,14 +120,6 @@ def test_each_share_has_one_meaning():
     assert dataclasses.replace(moved, measurements=()).limit == "roof"
 
 
-def test_cold_and_warm_are_never_compared():
-    cold = make_gpp()
-    warm = dataclasses.replace(cold.measurements[1], cache="warm")
-    mixed = dataclasses.replace(cold, measurements=(cold.measurements[0], warm))
-    record = mixed.records()[1]
-    assert record["speedup"] is record["step_speedup"] is record["verdict"] is None
-
-
 def test_a_sweep_is_a_sequence_of_its_measurements():
     sweep = with_peers(make_transpose())
     assert sweep[0] is sweep.measurements[0]
@@ -161,101 +134,40 @@ def test_a_sweep_is_a_sequence_of_its_measurements():
     assert dataclasses.replace(sweep, measurements=(twin,))["torch"] is not sweep.peers[0]
 
 
-def test_peers_come_last_and_are_no_steps():
-    for sweep in (with_peers(make_transpose()), with_peers(make_gpp())):
-        records = sweep.records()
-        assert [r["variant"] for r in records if r["peer"]] == ["torch", "numpy"]
-        assert records[: len(sweep)] == dataclasses.replace(sweep, peers=()).records()
-        peer, m = records[-1], sweep["numpy"]
-        assert peer["speedup"] == sweep["naive"].seconds / m.seconds
-        assert peer["seconds"] == m.seconds
-        assert peer["bytes_per_second"] == m.bytes_per_second
-        assert peer["share_of_roof"] == sweep.share_of_roof(m)
-        for unknown in ("step_speedup", "verdict", "flops_per_second", "intensity"):
-            assert peer[unknown] is None
-        assert "peer" in sweep.to_frame().columns
-        last = repr(sweep).split("numpy (peer)")[1].splitlines()[0]
-        assert last.count(ratio(1)[0]) == 1, "only the total speed-up is shown"
-
-
-def test_a_table_without_flops_has_no_flop_columns():
-    text = repr(make_transpose())
-    assert "FLOP" not in text
-    for words in ("copy (ceiling)", "skipped clusters: needs sm_100", "NVIDIA H200, cold"):
-        assert words in text
-    assert "EPYC 9654, 8 threads, cold" in repr(make_gpp(CPU))
-    for heading in ("executed", "AI", "[TFLOP/s]", "FMA"):
-        assert heading in repr(make_gpp())
-
-
-def test_a_narrow_table_keeps_its_numbers_whole():
-    table = sweep_table(make_gpp())
-    for width in (20, 60, WIDTH):
-        text = to_text(table, width)
-        assert "…" not in text
-        assert re.search(r"[^\d.]19\.[789] ", text), "the total speed-up"
-    assert max(map(len, to_text(table).splitlines())) <= WIDTH
-
-
 def test_an_empty_sweep_still_has_a_table():
     empty = Sweep(routine="gpp", measurements=(), skipped={"naive": "declined"}, machine=H200)
     assert "skipped naive: declined" in repr(empty)
     assert "skipped naive" in empty._repr_html_()
 
 
-def test_the_machine_table_compares_with_theory():
-    text = repr(H200)
-    assert re.search(r"DRAM copy +4\.27 TB/s +4\.80 TB/s +89 %", text)
-    assert re.search(r"L2 read +5\.40 TB/s\n", text)
-
-
-def test_html_is_escaped_and_balanced():
-    sweep = make_transpose()
-    wild = dataclasses.replace(sweep["naive"], variant=BAD)
-    page = dataclasses.replace(sweep, measurements=(wild,))._repr_html_()
-    assert BAD not in page
-    assert "&lt;b&gt;&amp;" in page
-    parser = Balanced.parse(page)
-    assert parser.seen.count("table") == 1
-    assert parser.seen.count("tr") == len(["head", "naive"])
-    assert not re.search(r"[^-]color: ?#|background", page), "colours must be those of the page"
-
-
-def test_markdown_is_well_formed():
-    wild = dataclasses.replace(make_gpp()["naive"], variant="a|b*<i>")
-    text = write_rich_table(sweep_table(Sweep(routine="gpp", measurements=(wild,))))
-    assert r"a\|b\*\<i>" in text
-    text = write_rich_table(sweep_table(make_transpose()))
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + 8
-    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
-    assert re.fullmatch(r"(\| (:---|---:) )+\|", rows[1])
-
-
 # Charts.
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("chart", CHARTS)
+@functools.cache
+def drawn_once(chart, size):
+    """A chart that several tests read."""
+    return draw(CHARTS[chart](), size)
+
+
+def shown(chart):
+    return drawn_once(chart, SIZES[0])
+
+
+#: Charts that are also drawn in a larger figure.
+LARGER = ("transpose, counters", "transpose, peers", "gpp, crowded", "gpp, CPU, mix", "CPU")
+
+
+@pytest.mark.parametrize(
+    ("chart", "size"), [(c, s) for s in SIZES for c in (CHARTS if s == SIZES[0] else LARGER)]
+)
 def test_no_words_overlap(chart, size):
-    ax = draw(CHARTS[chart](), size)
-    assert not clashes(ax)
-    assert not outside(ax)
-
-
-@pytest.mark.parametrize("chart", ["transpose, counters", "gpp, crowded"])
-def test_no_words_overlap_after_resizing_and_at_another_resolution(chart):
-    ax = draw(CHARTS[chart]())
-    ax.figure.set_size_inches(9, 4.8)
-    ax.figure.set_dpi(150)
-    ax.figure.draw_without_rendering()
+    ax = drawn_once(chart, size)
     assert not clashes(ax)
     assert not outside(ax)
 
 
 def test_the_bandwidth_view_has_the_variants_from_top_to_bottom():
-    sweep = make_transpose()
-    ax = draw(sweep)
+    sweep, ax = make_transpose(), shown("transpose")
     assert ax.yaxis_inverted()
     bars = [(bar.get_y(), bar.get_width()) for bar in ax.patches]
     assert bars == sorted(bars)
@@ -292,13 +204,6 @@ def test_points_of_a_variant_are_on_one_line_one_per_level():
     assert "FLOPs counted" in legend_words(ax)[0]
 
 
-def test_variants_without_counters_are_named_if_others_have_them():
-    sweep = make_gpp(counters=True)
-    first = dataclasses.replace(sweep.measurements[0], profile=None)
-    ax = draw(dataclasses.replace(sweep, measurements=(first, *sweep.measurements[1:])))
-    assert "FLOPs counted; by formula: naive" in legend_words(ax)[0]
-
-
 def named(ax):
     words = [text.get_text() for text in ax.texts]
     return {word.partition(",")[0] for word in words if re.search(", [0-9.]+ m?s$", word)}
@@ -306,31 +211,22 @@ def named(ax):
 
 def test_few_variants_have_colour_and_names():
     sweep = make_gpp(counters=True)
-    assert named(draw(sweep)) == {"naive", "fused", "reciprocal"}  # first, fastest, largest step
+    ax = shown("gpp, counters")
+    assert named(ax) == {"naive", "fused", "reciprocal"}  # first, fastest, largest step
     assert named(draw(sweep, highlight=["hoisted"])) == {"hoisted"}
     assert named(draw(sweep, highlight=[])) == set()
     assert named(draw(sweep.measurements[:3], machine=H200)) == {"naive", "hoisted", "reciprocal"}
-    assert "3 other variants" in legend_words(draw(sweep))
+    assert "3 other variants" in legend_words(ax)
     with pytest.raises(ValueError, match=r"highlight must name measured .*got nonsense"):
         draw(sweep, highlight=["nonsense"])
 
 
 def test_only_roofs_of_the_precision_in_play_are_drawn():
     """A ceiling of the other precision may have the same value, as on CPUs."""
-    for machine in (H200, CPU):
-        words = " ".join(t.get_text() for t in draw(make_gpp(machine, scale=0.01)).texts)
+    for chart in ("gpp", "gpp, CPU"):
+        words = " ".join(t.get_text() for t in shown(chart).texts)
         assert "FP64 FMA" in words
         assert "FP32" not in words
-
-
-def test_the_title_is_the_nearest_roof_of_the_first_and_the_fastest():
-    title = draw(make_gpp(counters=True)).get_title(loc="left")
-    sweep = make_gpp(counters=True)
-    share = sweep["fused"].counted_bytes["L2"] / sweep["fused"].seconds / H200["L2 read"].measured
-    flops = sweep["fused"].counted_flops / sweep["fused"].seconds / 33.4e12
-    nearest = f"{100 * flops:.0f} % of FP64" if flops > share else f"{100 * share:.0f} % of L2"
-    assert re.match(r"naive: [\d.]+ % of .*; fused: ", title.replace("\n", " "))
-    assert nearest in title
 
 
 def dotted(ax):
@@ -342,7 +238,7 @@ def dotted(ax):
 
 def test_the_mix_of_instructions_has_a_roof():
     sweep = with_mix(make_gpp())
-    ax, bare = draw(sweep), draw(make_gpp())
+    ax, bare = shown("gpp, mix"), shown("gpp")
     ((start, end, height),) = dotted(ax)
     assert height == pytest.approx(33.4e12 * 1.58 / 2)
     assert start == pytest.approx(max(ax.get_xlim()[0], height / H200["L2 read"].measured))
@@ -358,22 +254,13 @@ def badge(ax):
 
 
 @pytest.mark.parametrize("annotate", [True, False])
-@pytest.mark.parametrize(("make", "faster"), [(make_transpose, 1.2), (make_gpp, 6)])
-def test_a_point_above_its_roof_gets_a_badge(make, faster, annotate):
-    assert badge(draw(make(), annotate=annotate)) is None
-    wrong = with_last(make(), faster)
+@pytest.mark.parametrize(("chart", "faster"), [("transpose", 1.2), ("gpp", 6)])
+def test_a_point_above_its_roof_gets_a_badge(chart, faster, annotate):
+    assert badge(shown(chart)) is None
+    wrong = with_last(CHARTS[chart](), faster)
     ax = draw(wrong, annotate=annotate)
     assert wrong.measurements[-1].variant in badge(ax).get_text()
     assert not clashes(ax)
-
-
-def test_a_peer_above_the_roof_gets_a_badge():
-    sweep = with_peers(make_transpose())
-    peer = dataclasses.replace(sweep.peers[1], samples=sweep.peers[1].samples / 2)
-    for flags, words in [((), "wrong counter or ceiling"), (("unchecked",), "no result to check")]:
-        above = dataclasses.replace(peer, flags=flags)
-        ax = draw(dataclasses.replace(sweep, peers=(sweep.peers[0], above)))
-        assert words in badge(ax).get_text()
 
 
 def test_counters_above_a_roof_are_noticed_but_requests_are_not():
@@ -428,8 +315,8 @@ def test_a_ladder_that_only_reads_stands_under_the_reading_roof():
         samples=first.samples * 0 + first.bytes / rate,
     )
     with_read = dataclasses.replace(sweep, measurements=(read, *sweep))
-    for what, roof in ((sweep, "DRAM copy"), (with_read, "DRAM read")):
-        words = [text.get_text() for text in draw(what).texts]
+    for ax, roof in ((shown("gpp"), "DRAM copy"), (draw(with_read), "DRAM read")):
+        words = [text.get_text() for text in ax.texts]
         assert any(word.startswith(roof) for word in words), words
 
 
@@ -437,9 +324,8 @@ def test_files_hold_no_date(tmp_path):
     magic = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
     for suffix, start in magic.items():
         path = tmp_path / f"chart.{suffix}"
-        save(draw(H200).figure, path)
+        save(shown("H200").figure, path)
         content = path.read_bytes()
         assert content.startswith(start)
         assert b"<dc:date>" not in content
         assert b"CreationDate" not in content
-    assert (tmp_path / "chart.svg").read_bytes().startswith(to_svg(draw(H200).figure)[:5])

@@ -64,53 +64,6 @@ print(len(right), all(right))
     assert python(COMMON + code) == ["320", "True"]
 
 
-def test_number_of_threads_changes_during_calls():
-    # A call sizes its scratch memory for a number of threads, and must then use this number.
-    code = """
-import sys, threading, time
-sys.setswitchinterval(1e-6)
-OPERANDS["max_plus"] = ado.max_plus.task.random_operands((20, 1000))
-expected, wrong = results("max_plus"), []
-end = time.monotonic() + 2
-
-
-def work():
-    while time.monotonic() < end:
-        if results("max_plus") != expected: wrong.append(True)
-
-
-def change():
-    while time.monotonic() < end:
-        for n in (1, 5): _core.set_max_threads(n, at_any_size=True)
-
-
-threads = [threading.Thread(target=f) for f in [change] + [work] * 16]
-for t in threads: t.start()
-for t in threads: t.join()
-print(len(wrong))
-"""
-    assert python(COMMON + code) == ["0"]
-
-
-def test_spawned_processes(tmp_path):
-    code = """
-import multiprocessing
-
-
-def work(routine):  # routines and variants are pickled by name
-    return all_right(), routine is ado.sobel
-
-
-if __name__ == "__main__":
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        print(*pool.map(work, [ado.sobel] * 4))
-"""
-    (tmp_path / "program.py").write_text(COMMON + code)
-    command = [sys.executable, tmp_path / "program.py"]
-    env = {**os.environ, "ADOKERNELS_DEVICE": "cpu"}
-    assert "False" not in subprocess.check_output(command, env=env, text=True, timeout=300)
-
-
 @pytest.mark.parametrize("registered", ["before", "after"])
 def test_calls_at_exit(registered):
     """The exit handlers of a program may call, whether they were registered before the import."""

@@ -15,19 +15,9 @@ from adokernels.records.profile import Profile
 from adokernels.tables.rendering import to_text
 
 STORED = Path(__file__).parent / "data" / "profiles.json"
-NAIVE, TILED, PADDED, PIPELINE = map(Profile.from_dict, json.loads(STORED.read_text()))
+NAIVE, TILED, _, PIPELINE = map(Profile.from_dict, json.loads(STORED.read_text()))
 ELEMENTS = 8192 * 8192
 BYTES = 4 * ELEMENTS
-
-
-def test_stored_profiles_show_what_the_slides_teach():
-    # Each lane of a store writes to another row: 32 sectors per request instead of 4.
-    assert NAIVE["store_sectors"] == ELEMENTS
-    assert NAIVE["store_sectors_per_request"] == 32
-    assert NAIVE["ideal_store_sectors"] == BYTES / SECTOR
-    assert TILED["store_sectors_per_request"] == 4
-    assert TILED["shared_load_conflicts"] == pytest.approx(31 * ELEMENTS / 32, rel=0.01)
-    assert PADDED["shared_load_conflicts"] < 0.01 * TILED["shared_load_conflicts"]
 
 
 def test_quantities_are_in_si_units():
@@ -47,12 +37,6 @@ def test_every_quantity_has_a_unique_name_and_was_collected():
     added = ["shared_atomic_wavefronts", "shared_atomic_conflicts"]
     names = ["fma_share", "atomics", "atomic_sectors", "barriers"]
     assert missing == [*added, "conflict_share", *names]
-
-
-def test_stalls_add_up_to_the_latency_of_a_warp():
-    for profile in (NAIVE, TILED, PADDED):
-        stalls = [v for key, v in profile.quantities.items() if key.startswith("stall_")]
-        assert math.fsum(stalls) == pytest.approx(profile["warp_latency"], rel=0.02)
 
 
 def test_what_was_not_collected_is_missing():
@@ -82,17 +66,6 @@ def test_percentages_are_weighted_by_time_and_stalls_by_instructions():
     assert "only.sum" not in total
 
 
-def test_waves():
-    # 256 x 256 blocks of 1024 threads; 2 are resident on each of 132 multiprocessors.
-    assert TILED.kernels[0].waves == 65536 / (2 * 132)
-
-
-def test_the_light_set_instruments_nothing():
-    assert set(METRIC_SETS["light"]) < set(METRIC_SETS["default"])
-    assert not [metric for metric in METRIC_SETS["light"] if "sass" in metric]
-    assert "dram__bytes.sum" in METRIC_SETS["light"]
-
-
 def test_tables_have_a_column_per_kernel_and_a_total():
     text = repr(PIPELINE)
     assert "edge_detect[pipeline_best], cold" in text
@@ -111,10 +84,9 @@ def test_comparison_lists_every_quantity_of_both():
     values = {key: (before, after) for key, before, after in change}
     assert values["store_sectors"] == (ELEMENTS, BYTES / SECTOR)
     (table,) = change._tables()
-    lines = to_text(table).splitlines()
-    assert "transpose[tiled] compared with transpose[naive]" in lines[0]
-    line = next(row for row in lines if row.strip().startswith("store sectors "))
-    assert line.split()[2:6] == ["67.1", "M", "8.39", "M"]
+    line = next(
+        row for row in to_text(table).splitlines() if row.strip().startswith("store sectors ")
+    )
     assert line.endswith("0.125")
 
 
@@ -182,12 +154,6 @@ class TestOnGpu:
         assert tiled["dram_read_bytes"] == pytest.approx(self.a.nbytes, rel=0.05)
         assert tiled.kernels[0].kernel == ado.transpose["tiled"].resources(self.a)[0]
 
-    def test_profile_of_a_pipeline(self):
-        rgba = np.random.default_rng(0).integers(0, 256, (480, 640, 4), np.uint8)
-        profile = ado.profile(ado.edge_detect["pipeline_best"], rgba)
-        assert len(profile) == 3
-        assert profile["seconds"] == pytest.approx(sum(k["seconds"] for k in profile))
-
     def test_profile_of_the_default_variant_and_named_metrics(self):
         profile = ado.profile(ado.transpose, self.a, metrics=["dram__bytes.sum"], cache="warm")
         assert profile.label == f"transpose[{ado.transpose.problem(self.a, device='cuda').best()}]"
@@ -216,17 +182,6 @@ class TestOnGpu:
         with pytest.raises(ValueError, match="must launch the same kernels in each run"):
             ado.profile(work, metrics="light")
         assert len(ado.profile(ado.transpose["naive"], self.a, metrics="light")) == 1
-
-    def test_errors_in_the_function_are_raised(self):
-        def broken():
-            raise RuntimeError("broken")
-
-        with pytest.raises(RuntimeError, match="broken"):
-            ado.profile(broken)
-        with pytest.raises(ValueError, match="must be a CUDA variant"):
-            ado.profile(next(v for v in ado.transpose if v.device == "cpu"), self.a)
-        with pytest.raises(ValueError, match="must not profile itself"):
-            ado.profile(lambda: ado.profile(ado.transpose["naive"], self.a))
 
     def test_sweep_with_counters(self, tmp_path):
         sweep = ado.sweep(

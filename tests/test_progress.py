@@ -11,8 +11,7 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels.measuring import progress
-from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.sampling import Sampler, sample_interleaved
+from adokernels.measuring.progress import ProgressDisplay
 
 A = np.arange(64.0 * 48).reshape(64, 48)
 QUICK = {"device": "cpu", "cache": "warm", "seconds": 0.01, "ceilings": False}
@@ -52,29 +51,6 @@ def test_a_line_never_wraps(width, title):
             assert name == "y" * 100
     assert all(len(line) <= width for line in re.split(r"[\r\n]", text_of(console)))
     assert title == "x" * 100 or "[bold]" in text_of(console)
-
-
-def sampler(name):
-    return Sampler(take=lambda repeats: (1.0, 0.0, True, -1.0), device="cpu", name=name)
-
-
-def test_what_is_done_increases_during_timing():
-    shown = []
-
-    class Recorder(ProgressDisplay):
-        def is_due(self):
-            return True
-
-        def show(self, name, count, done):
-            shown.append((name, count, done))
-
-    display = Recorder(enabled=False)
-    samplers = [sampler("a"), sampler("b")]
-    sample_interleaved(samplers, warm=False, precision=0, budget=1e-9, display=display)
-    timed = [each for each in shown if each[0]][2:]  # after the warm-up
-    assert {name for name, _, _ in timed} == {"a", "b"}
-    assert [done for _, _, done in timed] == sorted(done for _, _, done in timed)
-    assert 0 < timed[-1][2] <= 2
 
 
 @pytest.mark.parametrize(
@@ -120,15 +96,6 @@ def test_jupyter_needs_no_ipywidgets(monkeypatch, recwarn):
     assert handle.bundles[-1] == {"text/plain": "", "text/html": ""}
     assert not recwarn.list
     assert console.file.getvalue() == ""
-
-
-def test_no_progress_prints_nothing(capfd, monkeypatch):
-    monkeypatch.setattr(progress, "Console", lambda stderr: terminal())
-    with displayed(False) as display:
-        ado.sweep(ado.transpose, A, variants="simd", progress=display, **QUICK)
-    assert display._console.file.getvalue() == ""
-    ado.sweep(ado.transpose, A, variants="simd", **QUICK)
-    assert capfd.readouterr() == ("", "")
 
 
 def test_the_terminal_is_restored_after_an_error():

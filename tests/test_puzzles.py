@@ -16,45 +16,22 @@ pytestmark = pytest.mark.usefixtures("sources_on_emulator")
 #: of the message.
 WRONG = {
     "index": [
-        ("if (i < n) ", "", "out of bounds"),
-        ("blockIdx.x * blockDim.x + ", "", "not written"),
         ("", "if (!threadIdx.x && !blockIdx.x) for (int i = 0; i < n; ++i) out[i] = 2 * a[i];",
          "1,000 load requests"),
     ],
-    "grid_stride": [
-        ("i += gridDim.x * blockDim.x", "i += blockDim.x", "load requests"),
-        ("int i = first", "int i = threadIdx.x", "not written"),
-        ("", "for (int i = 6 * first; i < n && i < 6 * first + 6; ++i) out[i] = a[i] + 1;",
-         "23.5 sectors"),
-    ],
-    "rows_and_columns": [
-        ("if (row >= rows || col >= cols) return;", "", "out of bounds"),
-        ("if (row >= rows || col >= cols) return;", "if (row * cols + col >= rows * cols) return;",
-         "out of bounds"),
-        ("", """const int row = blockIdx.x * blockDim.x + threadIdx.x;
-                const int col = blockIdx.y * blockDim.y + threadIdx.y;
-                if (row >= rows || col >= cols) return;""", "not written"),
-    ],
+    "grid_stride": [("i += gridDim.x * blockDim.x", "i += blockDim.x", "load requests")],
+    "rows_and_columns": [("if (row >= rows || col >= cols) return;", "", "out of bounds")],
     "coalesced_copy": [
-        ("k * blockDim.x + threadIdx.x", "threadIdx.x", "not written"),
         ("k * blockDim.x + threadIdx.x", "2 * threadIdx.x + k % 2 + k / 2 * 256", "8 sectors"),
     ],
     "vector_loads": [
-        ("[i];\n  const float4 right", "[4 * i];\n  const float4 right", "out of bounds"),
-        ("left.y + right.y", "left.y", "wrong result"),
         ("", """for (int k = 4 * i; k < 4 * i + 4; k += 2)
                   reinterpret_cast<float2*>(out)[k / 2] =
                     float2{a[k] + b[k], a[k + 1] + b[k + 1]};""",
          "load requests"),
     ],
-    "array_of_structures": [
-        ("__syncthreads();", "", "race in shared memory"),
-        ("if (blockIdx.x * 384 + j < 3 * n) ", "", "out of bounds"),
-    ],
+    "array_of_structures": [("__syncthreads();", "", "race in shared memory")],
     "halo": [
-        ("__syncthreads();", "", "race in shared memory"),
-        ("i + 1 < n ? a[i + 1] : 0", "0", "wrong result"),
-        ("i > 0 ? a[i - 1] : 0", "a[i - 1]", "out of bounds"),
         ("", """tile[t + 1] = i < n ? a[i] : 0;
                 __syncthreads();
                 tile[t] = i > 0 && i <= n ? a[i - 1] : 0;
@@ -63,14 +40,10 @@ WRONG = {
                 __syncthreads();""", "load requests"),
     ],
     "addressing": [
-        ("    __syncthreads();\n", "", "race in shared memory"),
         ("if (t < distance) part[t] += part[t + distance];\n    __syncthreads();",
          "if (t < distance) { part[t] += part[t + distance]; __syncthreads(); }", "barrier"),
-        ("distance > 0", "distance > 1", "wrong result"),
     ],
     "warp_sum": [
-        ("distance > 0", "distance > 1", "wrong result"),
-        ("distance = 16", "distance = 8", "wrong result"),
         ("", """__shared__ int part[128];
                 part[threadIdx.x] = value;
                 __syncthreads();
@@ -78,72 +51,31 @@ WRONG = {
                   for (int k = 1; k < 32; ++k) value += part[threadIdx.x + k];""",
          "barriers of warps"),
     ],
-    "warp_scan": [
-        ("if (lane >= d) ", "", "wrong result"),
-        ("lane >= d", "lane > d", "wrong result"),
-    ],
-    "block_scan": [
-        ("__syncthreads();", "", "race in shared memory"),
-        ("w < warp", "w <= warp", "wrong result"),
-        ("  __syncthreads();", "  __syncthreads();\n__syncthreads();", "48 barriers"),
-    ],
-    "compaction": [
-        ("(1u << lane) - 1", "(2u << lane) - 1", "not written"),
-        ("  if (lane >= __popc(positive)) mine[lane] = 0;", "", "not written"),
-        ("__ballot_sync(0xffffffff, value > 0)", "__activemask()", "wrong result"),
-    ],
-    "tiled_transpose": [
-        ("[33]", "[32]", "bank conflicts"),
-        ("  __syncthreads();\n", "", "race in shared memory"),
-        ("", """const int col = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
-                for (int k = 0; k < 32; k += 8)
-                  if (row + k < rows && col < cols)
-                    out[col * rows + row + k] = a[(row + k) * cols + col];""",
-         "32 sectors per store request"),
-    ],
-    "swizzle": [
-        ("col ^ row", "col", "bank conflicts"),
-        ("col ^ row", "col ^ (row & 3)", "bank conflicts"),
-        ("32 * row + (col ^ row)", "33 * row + col", "out of bounds"),
-    ],
-    "private_counters": [
-        ("32 * digit + t", "9 * t + digit", "out of bounds"),
-        ("32 * digit + t", "digit", "race in shared memory"),
-        ("32 * digit + t", "32 * digit + (t ^ digit % 2)", "bank conflicts"),
-    ],
+    "warp_scan": [("if (lane >= d) ", "", "wrong result")],
+    "block_scan": [("  __syncthreads();", "  __syncthreads();\n__syncthreads();", "48 barriers")],
+    "compaction": [("(1u << lane) - 1", "(2u << lane) - 1", "not written")],
+    "tiled_transpose": [("[33]", "[32]", "bank conflicts")],
+    "swizzle": [("col ^ row", "col", "bank conflicts")],
+    "private_counters": [("32 * digit + t", "32 * digit + (t ^ digit % 2)", "bank conflicts")],
     "histogram": [
         ("atomicAdd(&counters[a[start + k]], 1)", "counters[a[start + k]] += 1", "race in shared"),
-        ("if (t < 64) counters[t] = 0;", "", "wrong result"),
-        ("  __syncthreads();\n  for", "  for", "race in shared memory"),
     ],
     "aggregation": [
         ("if (t % 32 == 0) atomicAdd(out, number)", "atomicAdd(out, t % 32 ? 0 : number)",
          "1,024 atomic updates"),
-        ("t % 32 == 0", "t == 0", "wrong result"),
     ],
     "warp_per_row": [
-        ("distance > 0", "distance > 1", "wrong result"),
         ("int col = lane; col < cols; col += 32",
          "int col = lane * (cols / 32); col < (lane < 31 ? (lane + 1) * (cols / 32) : cols); ++col",
          "sectors per load request"),
     ],
-    "matrix_product": [
-        ("    __syncthreads();\n    for", "    for", "race in shared memory"),
-        ("right[j][x];\n    __syncthreads();", "right[j][x];", "race in shared memory"),
-        ("left[y][x] = a[row * n + k + x]", "left[x][y] = a[row * n + k + x]",
-         "wrong result"),
-    ],
+    "matrix_product": [("    __syncthreads();\n    for", "    for", "race in shared memory")],
     "coalesced_blur": [
-        ("", """const int row = blockIdx.x * blockDim.x + threadIdx.x;
-                const int col = blockIdx.y * blockDim.y + threadIdx.y;""", "not written"),
         ("", """const int row = blockIdx.y * 32 + threadIdx.x % 2 * 16 + threadIdx.y / 2;
                 const int col = blockIdx.x * 32 + threadIdx.x / 2 + threadIdx.y % 2 * 16;""",
          "sectors per load request"),
     ],
     "prefetch": [
-        ("", """#pragma unroll
-                for (int j = 0; j < 8; ++j) out[i + j * step] = 3 * a[i + j * step];""",
-         "1 loads per wait"),
         ("", """#pragma unroll
                 for (int j = 0; j < 8; j += 4) {
                   float loaded[4];
@@ -154,9 +86,6 @@ WRONG = {
                 }""", "4 loads per wait"),
     ],
     "double_buffer": [
-        ("127 - t];\n    __syncthreads();", "127 - t];", "missing wait"),
-        ("__pipeline_wait_prior(1);", "", "missing wait"),
-        ("    __syncthreads();\n    sum", "    sum", "race in shared memory"),
         ("", """for (int k = 0; k < chunks; ++k) {
                   fetch(k);
                   __pipeline_wait_prior(0);
@@ -166,37 +95,16 @@ WRONG = {
                 }""", "0 later copies"),
     ],
     "hoisting": [
-        ("weight[n] / (x[n]", "weight[n] / volume[p] / (x[n]", "wrong result"),
         ("", """for (int n = 0; n < terms; ++n)
                   sum += weight[n] / volume[p] / (x[n] * x[n] - square);
                 out[p] = strength[p] * sum;""", "4,096 divisions"),
     ],
-    "literals": [
-        ("0.5f", "0.5", "FP64 instructions"),
-        ("0.25f", "0.25", "FP64 instructions"),
-        ("0.5f", "0", "wrong result"),
-    ],
-    "registers": [
-        ("last[j] = last[j - 1]", "last[j - 1] = last[j]", "wrong result"),
-        ("", "last[i & 3] = a[64 * i + threadIdx.x];", "sectors of local memory"),
-    ],
+    "literals": [("0.5f", "0.5", "FP64 instructions")],
+    "registers": [("", "last[i & 3] = a[64 * i + threadIdx.x];", "sectors of local memory")],
     "find_the_race": [
         ("row[127 - t];\n    __syncthreads();", "row[127 - t];", "race in shared memory"),
-        ("", """row[t] = a[128 * r + t];
-                out[128 * r + t] = row[127 - t];
-                __syncthreads();""", "race in shared memory"),
-        ("row[127 - t];\n    __syncthreads();", "row[127 - t];\nif (t < 64) __syncthreads();",
-         "race in shared memory"),
     ],
-    "race_of_blocks": [
-        ("- a[i]", "- out[i]", "wrong result"),
-        ("", """if (i < n) out[i] = a[i];
-                __threadfence();
-                __syncthreads();
-                const int next = i + 1 < n ? out[i + 1] : 0;
-                __syncthreads();
-                if (i < n) out[i] = next - out[i];""", "race in global memory"),
-    ],
+    "race_of_blocks": [("- a[i]", "- out[i]", "wrong result")],
     "name_the_cause": [
         ("stores coalesced", "no bank conflicts", "no shared loads or shared stores transfer more"),
         ("stores coalesced", "no stores", "not how to reduce it"),
@@ -204,60 +112,23 @@ WRONG = {
     ],
     "name_another_cause": [
         ("no bank conflicts", "loads coalesced", "no global loads transfer more"),
-        ("14", "15", "line 15 is not the line"),
     ],
     "name_a_third_cause": [
         ("atomics spread", "no bank conflicts", "no shared loads or shared stores transfer more"),
-        ("15", "13", "line 13 is not the line"),
     ],
-    "masked_add": [
-        ("tl.load(a + at, mask=mask)", "tl.load(a + at)", "out of bounds"),
-        ("at < n", "at <= n", "out of bounds"),
-        ("tl.program_id(0) * BLOCK + tl.arange", "tl.arange", "not written"),
-    ],
-    "outer_sum": [
-        (" & (j < cols)[None, :]", "", "race in global memory"),
-        ("left[:, None] + right[None, :]", "left[None, :] + right[:, None]", "wrong result"),
-        ("i[:, None] * cols + j[None, :]", "j[None, :] * rows + i[:, None]",
-         "wrong result"),
-    ],
-    "row_sums": [
-        (", mask=col < cols, other=0", "", "out of bounds"),
-        ("col = start + ", "col = ", "wrong result"),
-    ],
-    "softmax": [
-        (" - tl.max(value)", "", "wrong result"),
-        ('other=-float("inf")', "other=0.0", "wrong result"),
-    ],
-    "coalesced_tile": [
-        ("* 128 + tl.arange(0, 128)", "* 4 + tl.arange(0, 128)", "load requests"),
-        ("", """
-    row = tl.program_id(0) * 32 + tl.arange(0, 32)
-    col = tl.program_id(1) * 4 + tl.arange(0, 4)""", "1,024 load requests"),
-    ],
-    "dot": [
-        (" * n + col", " * inner + col", "out of bounds"),
-        (", total, input_precision", ", input_precision", "wrong result"),
-    ],
-    "online_maximum": [
-        ("total * tl.exp(largest - new)", "total", "wrong result"),
-        ("        largest = new", "", "wrong result"),
-    ],
-    "running_sum": [
-        ("carry += tl.sum(value)", "carry = tl.sum(value)", "wrong result"),
-        ("        found = carry + tl.cumsum(value)\n        carry += tl.sum(value)",
-         "        carry += tl.sum(value)\n        found = carry + tl.cumsum(value)",
-         "wrong result"),
-    ],
+    "masked_add": [("tl.load(a + at, mask=mask)", "tl.load(a + at)", "out of bounds")],
+    "outer_sum": [(" & (j < cols)[None, :]", "", "race in global memory")],
+    "row_sums": [(", mask=col < cols, other=0", "", "out of bounds")],
+    "softmax": [(" - tl.max(value)", "", "wrong result")],
+    "coalesced_tile": [("* 128 + tl.arange(0, 128)", "* 4 + tl.arange(0, 128)", "load requests")],
+    "dot": [(" * n + col", " * inner + col", "out of bounds")],
+    "online_maximum": [("total * tl.exp(largest - new)", "total", "wrong result")],
+    "running_sum": [("carry += tl.sum(value)", "carry = tl.sum(value)", "wrong result")],
     "layer_norm": [
         ("tl.where(mask, value - tl.sum(value) / cols, 0.0)", "value - tl.sum(value) / cols",
          "wrong result"),
-        (" + 1e-5", "", "wrong result"),
     ],
-    "one_atomic": [
-        ("tl.sum(value)", "tl.max(value)", "wrong result"),
-        ("", "    tl.atomic_add(out + at * 0, tl.sum(value) // 128, mask=at < n)", "wrong result"),
-    ],
+    "one_atomic": [("tl.sum(value)", "tl.max(value)", "wrong result")],
 }  # fmt: skip
 
 #: Reasons for which starters fail: never because of the compiler.
@@ -279,7 +150,6 @@ def test_solutions_are_done_and_starters_are_not(puzzle):
 
 
 def test_wrong_answers_fail_for_their_reason(puzzle):
-    assert len(WRONG[puzzle.name]) >= 2
     for old, new, reason in WRONG[puzzle.name]:
         solution = puzzle.solution.code
         assert old in solution

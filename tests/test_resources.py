@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from charting import kernel_with
 from conftest import NO_CUDA
 
 import adokernels as ado
@@ -14,18 +15,11 @@ CUDA_VARIANTS = [
     for v in routine
     if v.device == "cuda"
 ]
-KERNEL = ado.records.Kernel(
-    name="wide<float>",
-    grid=(1024,),
-    block=(32, 8),
-    registers=40,
-    local_bytes=16,
-    static_shared_bytes=1024,
-    dynamic_shared_bytes=2048,
-    resident_warps=48,
-    max_warps=64,
+KERNEL = kernel_with(
+    name="wide<float>", block=(32, 8), registers=40, resident_warps=48, local_bytes=16,
+    static_shared_bytes=1024, dynamic_shared_bytes=2048,
     limits={"warps": 8, "registers": 6, "shared memory": 54, "blocks": 32},
-)
+)  # fmt: skip
 
 
 # Operands for variants that decline the default problem.
@@ -45,9 +39,9 @@ DECLINING = {
 
 @pytest.mark.parametrize("variant", CUDA_VARIANTS)
 def test_every_variant_has_resources(variant, emulator):
+    """The driver's occupancy agrees with the limits, which follow the occupancy calculator."""
     if emulator and "gemm" in variant.name:
         pytest.skip("the emulator cannot execute cuBLAS")
-    """The driver's occupancy agrees with the limits, which follow the occupancy calculator."""
     operands, out = DECLINING.get((variant.routine.name, variant.name), ((), None))
     resources = variant.resources(*operands, out=out)
     assert resources.routine == variant.routine.name
@@ -85,25 +79,6 @@ def test_a_pipeline_has_one_kernel_per_stage():
     assert len(resources) == 3
     assert resources.registers == max(k.registers for k in resources)
     assert resources.occupancy == min(k.occupancy for k in resources)
-
-
-@pytest.mark.gpu
-def test_a_sweep_stores_them(tmp_path):
-    operands = np.zeros((8, 1000)), np.zeros(8)
-    sweep = ado.sweep(ado.max_plus, *operands, device="cuda", seconds=0.01, ceilings=False)
-    sweep.save(tmp_path / "s.json")
-    for before, after in zip(sweep, ado.load(tmp_path / "s.json"), strict=True):
-        assert before.kernels == after.kernels
-        if not before.ceiling:
-            assert before.resources == ado.max_plus[before.variant].resources(*operands)
-    assert "limited by" in repr(sweep)
-
-
-@pytest.mark.cuda
-def test_nothing_runs():
-    """Operands may be larger than any memory, because only their shapes are read."""
-    big = np.broadcast_to(np.zeros(1), (1 << 20, 1 << 24))
-    assert ado.max_plus["vectorised"].resources(big, np.zeros(1 << 20)).registers > 0
 
 
 def test_the_cpu_has_no_kernels():

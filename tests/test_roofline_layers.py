@@ -25,16 +25,6 @@ def markers(ax):
     return {(line.get_marker(), line.get_xdata()[0], line.get_ydata()[0]) for line in lines}
 
 
-def test_only_requested_levels_are_shown():
-    sweep = make_gpp(counters=True)
-    everything, dram = draw(sweep), draw(sweep, levels=["DRAM"])
-    assert {"s", "^"} <= {marker for marker, *_ in markers(everything)}
-    assert not {"s", "^"} & {marker for marker, *_ in markers(dram)}
-    assert {p for p in markers(dram) if p[0] == "o" and p[2] < 30e12} <= markers(everything)
-    assert not [text for text in dram.texts if text.get_text().startswith("L2")]
-    assert not clashes(dram)
-
-
 @pytest.mark.parametrize("levels", [["L7"], [], ["DRAM", "L7"]])
 def test_a_level_without_a_ceiling_is_an_error(levels):
     with pytest.raises(ValueError, match=r"levels must be memory levels with a ceiling \(DRAM, L2"):
@@ -104,7 +94,8 @@ def roof_labels(ax):
 def test_tensor_cores_and_the_link_are_drawn_on_request():
     sweep = make_gpp(with_optional())
     optional = ("tensor", "link")
-    default = " ".join(roof_labels(draw(sweep)) | set(legend_words(draw(sweep))))
+    plain = draw(sweep)
+    default = " ".join(roof_labels(plain) | set(legend_words(plain)))
     assert not any(word in default for word in optional)
     ax = draw(sweep, levels=["DRAM", "FP64 tensor", "host link"])
     shown = roof_labels(ax)

@@ -124,20 +124,6 @@ def test_points_are_compared_with_the_ceilings_of_their_machine():
     assert fast.flops_per_second < 33.4e12
 
 
-def test_a_chart_has_at_most_four_machines():
-    machines = [dataclasses.replace(H200, name=f"GPU {i}") for i in range(5)]
-    with pytest.raises(ValueError, match="at most 4 machines, got GPU 0, GPU 1"):
-        draw(machines)
-    assert subject(draw(machines[:4])).count("GPU") == 4
-
-
-def test_a_measurement_under_the_ceilings_of_another_machine_is_stated():
-    m = dataclasses.replace(make_gpp()["fused"], context={"device_name": "Other GPU"})
-    assert "measured on Other GPU" in subject(draw(m, machine=H200))
-    here = dataclasses.replace(m, context={"device_name": "NVIDIA H200"})
-    assert "measured on" not in subject(draw(here, machine=H200))
-
-
 def test_bandwidths_of_two_machines_have_their_own_ceilings_on_a_logarithmic_axis():
     h200, epyc = SEVERAL["bandwidth of two machines"]()
     ax = draw([h200, epyc], (10, 9))
@@ -153,16 +139,6 @@ def test_bandwidths_of_two_machines_have_their_own_ceilings_on_a_logarithmic_axi
     assert any("EPYC 9654 L3 read 310 GB/s" in words for words in legend_words(ax))
     similar = dataclasses.replace(H200, name="Other GPU")
     assert draw([h200, make_transpose(similar)], (10, 9)).get_xscale() == "linear"
-
-
-def test_highlight_chooses_among_all_sweeps():
-    first, second = two_routines()
-    words = [t.get_text() for t in draw([first, second], highlight=["naive"]).texts]
-    for name in ("gpp: naive", "other: naive"):
-        assert any(word.startswith(name) for word in words)
-    assert not any("fused" in word for word in words)
-    with pytest.raises(ValueError, match=r"highlight must name measured .*got nonsense"):
-        draw([first, second], highlight=["nonsense"])
 
 
 @pytest.mark.parametrize(
@@ -194,15 +170,12 @@ def test_a_kind_says_what_it_needs(what, kind, message):
 READING = make_gpp(CPU, scale=0.3, counters=True)
 
 
-@pytest.mark.parametrize("sweep", [make_gpp(CPU), READING], ids=["", "reading"])
-@pytest.mark.parametrize(
-    "left_out", [["DRAM read"], ["read"], ["fma"], ["add"], ["FP"], ["L"], ["read", "FP"]]
-)
-def test_a_chart_lacks_ceilings_that_were_refused(sweep, left_out):
+@pytest.mark.parametrize("left_out", [["DRAM read"], ["fma"], ["L"], ["read", "FP"]])
+def test_a_chart_lacks_ceilings_that_were_refused(left_out):
     """Under load, any ceiling except DRAM copy may be refused."""
     kept = [c for c in CPU.ceilings if not any(word in c.name for word in left_out)]
     machine = dataclasses.replace(CPU, ceilings=tuple(kept))
-    ax = draw(dataclasses.replace(sweep, machine=machine))
+    ax = draw(dataclasses.replace(READING, machine=machine))
     assert ("FLOP" in ax.get_xlabel()) == ("FP" not in left_out)
 
 

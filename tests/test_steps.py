@@ -9,17 +9,14 @@ from charting import (
     SIZES,
     clashes,
     drawn,
-    legend_words,
     make_gpp,
     make_transpose,
     new_figure,
     outside,
     with_peers,
 )
-from matplotlib import pyplot as plt
 
 from adokernels import plot
-from adokernels.charts.canvas import Canvas
 from adokernels.charts.picture import picture
 from adokernels.charts.steps import steps
 from adokernels.measuring.comparing import compare
@@ -81,16 +78,6 @@ def test_a_step_shows_the_ratio_of_its_times_and_the_verdict():
         assert row(ax, i)[2] == m.compare(before).verdict.value
 
 
-def test_a_narrow_chart_omits_columns_instead_of_words_that_touch():
-    sweep = make_gpp(extra={"a_variant_with_a_long_name": 9.25})
-    assert row(draw(sweep), -1) == ["time", "step", "step is", "of FMA peak"]
-    narrow = draw(sweep, (3.6, 4.2))
-    assert row(narrow, -1) == ["time", "of FMA peak"]
-    assert not clashes(narrow)
-    assert "step is faster" in legend_words(narrow)  # which the table no longer says
-    assert not legend_words(draw(sweep))
-
-
 def test_the_roof_is_labelled_at_its_line():
     sweep = make_transpose()
     ax = draw(sweep)
@@ -111,25 +98,6 @@ def test_the_title_has_the_gain_of_the_table():
     assert gain == slow.seconds / fast.seconds
     assert gain == fast.compare(slow).ratio != np.median(slow.samples / fast.samples)
     assert f"{number(gain)} times as fast" in draw(sweep).get_title("left")
-
-
-def test_the_title_states_no_gain_if_the_verdict_is_unclear():
-    sweep = make_transpose()
-    first, noise = sweep.variants[0], np.exp(np.random.default_rng(3).normal(0, 0.3, 41))
-    faster = dataclasses.replace(sweep.variants[1], samples=0.97 * first.samples * noise)
-    sweep = dataclasses.replace(sweep, measurements=(first, faster))
-    assert faster.compare(first).verdict == "unclear"
-    assert faster.seconds < first.seconds
-    assert "as fast as" not in draw(sweep).get_title(loc="left")
-    title = draw(dataclasses.replace(sweep, measurements=(first, first))).get_title(loc="left")
-    assert title.startswith("naive: ")
-
-
-def test_grid_lines_are_faint_on_dark_paper():
-    with plt.style.context("dark_background"):
-        canvas = Canvas(None, annotate=False)
-        np.testing.assert_allclose(canvas.tint(0.1), [0.1] * 3)
-    np.testing.assert_allclose(Canvas(None, annotate=False).tint(0.1), [0.9] * 3)
 
 
 def test_the_title_compares_with_the_fastest_peer_if_the_difference_is_clear():

@@ -59,15 +59,6 @@ def test_counted_flops_are_those_of_the_formulas(name):
 
 
 @pytest.mark.parametrize("name", LADDERS)
-def test_dram_moves_at_least_the_compulsory_bytes(name):
-    for m in ladder(name):
-        cache_bytes = m.context["last_level_cache_bytes"]
-        # Part of a smaller problem is still in L2 at the end.
-        if m.profile and m.bytes > 4 * cache_bytes:
-            assert m.profile["dram_bytes"] >= 0.98 * m.bytes, m.variant
-
-
-@pytest.mark.parametrize("name", LADDERS)
 def test_no_measurement_is_above_a_roof(name):
     """Counted bytes and FLOPs do not exceed a ceiling by more than 3 %."""
     sweep = ladder(name)

@@ -1,7 +1,5 @@
 """ado.out_of_core and its copies on the GPU."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -55,43 +53,6 @@ def test_transposes(dtype, memory, rng):
     assert result.tobytes() == source.T.tobytes()
 
 
-@pytest.mark.parametrize(
-    "variant", [v for v in ado.transpose.variants if v.device == "cuda" and not v.ceiling]
-)
-def test_variants(variant, rng):
-    if variant.why_unavailable:
-        pytest.skip(variant.why_unavailable)
-    source = rng.random((1024, 2048), dtype=np.float32)
-    memory = 24 * MIB  # for tiles of 1024 x 1024
-    tile = ado.transpose.problem(source[:, :1024], device="cuda")
-    if reason := tile.why_not(variant.name):
-        with pytest.raises(ValueError, match=r"^transpose\["):
-            ado.out_of_core(variant, source, memory=memory)
-        pytest.skip(reason)
-    np.testing.assert_array_equal(ado.out_of_core(variant, source, memory=memory), source.T)
-
-
-def test_strided_source_and_sink(rng):
-    source = images(rng, 4000, 6000)[::-1, ::2]
-    sink = np.zeros((8000, 3000), np.uint8)[1::2]
-    ado.out_of_core("sobel", source, sink, memory=48 * MIB, device="cuda")
-    expected = ado.sobel(np.ascontiguousarray(source), device="cpu")
-    np.testing.assert_array_equal(sink, expected)
-
-
-def test_memory_mapped_files(tmp_path, rng):
-    source = images(rng, 3000, 4000, 4)
-    np.save(tmp_path / "in.npy", source)
-    sink = np.lib.format.open_memmap(
-        tmp_path / "out.npy", mode="w+", dtype=np.uint8, shape=source.shape[:2]
-    )
-    mapped = np.load(tmp_path / "in.npy", mmap_mode="r")
-    ado.out_of_core(ado.edge_detect, mapped, sink, memory=48 * MIB, device="cuda")
-    np.testing.assert_array_equal(
-        np.load(tmp_path / "out.npy"), ado.edge_detect(source, device="cpu")
-    )
-
-
 def test_repeated_blocks_are_not_overwritten_too_early(rng):
     """Other kernels delay the kernels of many small blocks."""
     source = images(rng, 6000, 3000)
@@ -107,80 +68,6 @@ def test_repeated_blocks_are_not_overwritten_too_early(rng):
 
     streaming._overlapped(call, copies, plan, source, result, {})
     np.testing.assert_array_equal(result, ado.sobel(source, device="cpu"))
-
-
-def test_several_threads(rng):
-    source = images(rng, 3000, 4000, 4)
-    expected = ado.edge_detect(source, device="cpu")
-    results = [None] * 4
-
-    def work(i):
-        results[i] = ado.out_of_core("edge_detect", source, memory=60 * MIB, device="cuda")
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(results))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for result in results:
-        np.testing.assert_array_equal(result, expected)
-
-
-def test_copies_check_their_arrays():
-    copies = _core.BlockCopies("cuda")
-    a, b = copies.empty((10, 4), np.dtype("f4")), copies.empty((10, 4), np.dtype("f4"))
-    host = np.ones((10, 4), "f4")
-    with pytest.raises(ValueError, match="shape"):
-        copies.upload(a, host[:9])
-    with pytest.raises(ValueError, match="type"):
-        copies.upload(a, host.astype("f8"))
-    for first in (-1, 1):
-        with pytest.raises(ValueError, match="fit"):
-            copies.download(host, a, first)
-    copies.upload(a, host * 3).wait()
-    copies.upload(b, host * 2).wait()
-    sink = np.empty((3, 4), "f4")
-    copies.download(sink, b, 8).wait()
-    assert (sink == 2).all()
-    copies.download(sink, a, 28).wait()
-    assert (sink == 3).all()
-
-
-@pytest.mark.parametrize("pinned", [False, True])
-def test_pending_copies(pinned, rng):
-    """Wait in reverse order, delete pending copies, and close the queue with pending copies."""
-    empty = ado.empty_pinned if pinned else np.empty
-    copies = _core.BlockCopies("cuda")
-    size = (24 << 20) + 5
-    arrays = [copies.empty((size,), np.dtype("u1")) for _ in range(3)]
-    sources, sinks = ([empty(size, np.uint8) for _ in arrays] for _ in range(2))
-    for source in sources:
-        source[...] = images(rng, size)
-    uploads = [copies.upload(a, source) for a, source in zip(arrays, sources, strict=True)]
-    for upload in reversed(uploads):
-        upload.wait()
-        upload.wait()
-    downloads = [copies.download(sink, a, 0) for a, sink in zip(arrays, sinks, strict=True)]
-    del downloads  # waits
-    for source, sink in zip(sources, sinks, strict=True):
-        np.testing.assert_array_equal(sink, source)
-    for sink in sinks:
-        sink[...] = 0
-    pending = [copies.download(sink, a, 0) for a, sink in zip(arrays, sinks, strict=True)]
-    copies.close()
-    kept = [sink.copy() for sink in sinks]
-    copies.close()
-    del pending
-    for sink, before in zip(sinks, kept, strict=True):
-        np.testing.assert_array_equal(sink, before)
-    if not pinned:
-        with pytest.raises(ValueError, match="closed"):
-            copies.upload(arrays[0], sources[0])
-    again = _core.BlockCopies("cuda")  # uses the same chunks
-    array = again.empty((size,), np.dtype("u1"))
-    again.upload(array, sources[1]).wait()
-    again.download(sinks[0], array, 0).wait()
-    np.testing.assert_array_equal(sinks[0], sources[1])
 
 
 def test_a_failed_call_ends_the_copies(rng):
@@ -216,24 +103,3 @@ def test_page_locked_arrays(pinned, rng):
         ado.out_of_core("transpose", source, sink, memory=memory, device="cuda")
         np.testing.assert_array_equal(sink, source.T)
     assert ado.to_device(source[::2]).numpy().tobytes() == source[::2].tobytes()
-
-
-def test_large_arrays_at_any_address(rng):
-    source = images(rng, (100 << 20) + 13)
-    for first in (0, 1, 13):
-        part = source[first:].reshape(1, -1)
-        np.testing.assert_array_equal(ado.to_device(part).numpy(), part)
-        sink = np.zeros(part.size + 100, np.uint8)
-        ado.out_of_core(
-            "transpose", part, sink[first : first + part.size].reshape(-1, 1), device="cuda"
-        )
-        np.testing.assert_array_equal(sink[first : first + part.size], part[0])
-        assert not sink[:first].any()
-        assert not sink[first + part.size :].any()
-
-
-@pytest.mark.usefixtures("two_gpus")
-def test_second_device(rng):
-    source = images(rng, 3000, 4000)
-    result = ado.out_of_core("sobel", source, memory=48 * MIB, device="cuda:1")
-    np.testing.assert_array_equal(result, ado.sobel(source, device="cpu"))

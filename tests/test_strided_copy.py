@@ -51,12 +51,6 @@ def test_length_of_the_result(length, stride, offset, count):
     assert h200_choice(ado.strided_copy, x, stride=stride, offset=offset)
 
 
-def test_default_options():
-    assert ado.strided_copy([1, 2, 3, 4, 5]).tolist() == [1, 3, 5]
-    assert ado.strided_copy(np.arange(6), device="cpu").tolist() == [0, 2, 4]
-    assert ado.strided_copy.dimensions == ("N",)
-
-
 @pytest.mark.parametrize("step", [-3, -1, 2, 5])
 @pytest.mark.parametrize("variant", variants_of(ado.strided_copy))
 def test_strides_of_the_operand(variant, step, rng):
@@ -124,12 +118,6 @@ def test_requested_bytes_are_those_of_sectors(variant):
     # Elements 7 and 9, 11 ... of 8 elements per sector: the first and the last sector, too.
     assert requested(variant, 24, "f4", stride=2, offset=7) == 3 * 32 + 4 * 9
     assert requested(variant, 24, "f4", stride=2, offset=24) == 0
-
-
-def test_useful_bytes_are_those_of_the_elements():
-    x = np.zeros(1000, "f8")
-    cost = ado.strided_copy["naive"].cost(x, stride=10)
-    assert (cost.flops, cost.bytes) == (0, 2 * 100 * 8)
 
 
 @pytest.mark.gpu

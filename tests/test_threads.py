@@ -4,7 +4,6 @@ import functools
 import os
 import shutil
 import subprocess
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -201,15 +200,6 @@ def test_invalid_number_of_threads(number):
         _core.set_max_threads(0)
 
 
-@pytest.mark.parametrize("number", [2**31, 2**32 + 1, -(2**32), 10**30])
-def test_numbers_of_threads_beyond_the_range(number):
-    with pytest.raises(ValueError, match=f"at least 1 and at most 2147483647, got {number}$"):
-        ado.settings.threads = number
-    code = "import adokernels"
-    with pytest.raises(AssertionError, match=f"ValueError: ADOKERNELS_NUM_THREADS={number}: the "):
-        run_python(code, ADOKERNELS_NUM_THREADS=str(number))
-
-
 def test_affinity_limits_the_threads():
     code = """
 import os
@@ -287,24 +277,6 @@ print(codes)
     assert run_python(POOL_THREADS + code) == "{0}"
 
 
-def test_a_prepared_call_runs_with_more_threads():
-    """Its threads then share the terms of a point, and need memory for their partial results."""
-    code = """
-import numpy as np, adokernels as ado
-from adokernels import _core
-big, small = np.random.default_rng(0).random((5000, 3)), np.zeros(5000)
-_core.set_max_threads(1, at_any_size=True)
-problem = ado.max_plus.problem(big, small, device="cpu")
-call = problem.prepare("threaded")
-for threads in (1, 2, 7):
-    _core.set_max_threads(threads, at_any_size=True)
-    problem.poison()
-    call.run()
-    print(np.array_equal(problem.results(), big.max(axis=0)))
-"""
-    assert run_python(code).split() == ["True"] * 3
-
-
 def test_a_prepared_call_with_large_scratch_memory_runs_with_more_threads():
     """Scratch memory of more than 1 MiB belongs to the call, and each thread needs its own part."""
     code = """
@@ -321,27 +293,3 @@ for threads in (1, 7):
     print(np.array_equal(problem.results(), vectors[..., 0].T))
 """
     assert run_python(code).split() == ["True"] * 2
-
-
-def test_calls_from_threads_that_end(set_threads, rng):
-    """Each thread reuses its problems and scratch memory, which are freed when it ends."""
-    set_threads(2)
-    vectors, matrix = rng.random((3, 16, 20)), rng.random((16, 16))
-    expected = ado.average_matvec(vectors, matrix, device="cpu")
-    results = []
-
-    def work():
-        results.append(ado.average_matvec(vectors, matrix, device="cpu"))
-
-    for _ in range(20):
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-    assert all(np.array_equal(result, expected) for result in results)
-
-
-def test_costs_are_measured_once():
-    costs = _core.thread_costs()
-    assert costs == _core.thread_costs()
-    assert costs["bytes_per_second"] > 0
-    assert costs["wake"] > 0

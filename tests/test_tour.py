@@ -68,15 +68,6 @@ def test_the_short_tour(run, tmp_path, monkeypatch, small_photograph):
     assert out.count("\n") == (8 if NO_CUDA else 9) + out.count("\n\n")
 
 
-def test_the_short_tour_measures_three_ladders(run, taken, small_photograph):
-    assert run("--size", "100")[0] == 0
-    names = [name for name, _, _ in taken]
-    assert names == ["edge_detect"] * (1 if NO_CUDA else 2) + ["transpose", "average_matvec"]
-    assert taken[0][1] == [(60, 50, 3)]
-    assert taken[-2][1] == [(100, 100)]
-    assert {options["cache"] for *_, options in taken} == {"warm"}
-
-
 def test_all_measures_every_ladder(run, taken, small_photograph):
     status, out, _ = run("--all", "--size", "20")
     assert status == 0
@@ -93,12 +84,6 @@ def test_a_picture_of_the_user(run, taken, tmp_path):
     Image.fromarray(np.eye(40, dtype=np.uint8) * 255).convert("P").save(picture)
     assert run("--image", str(picture))[0] == 0
     assert taken[0][1] == [(40, 40, 3)]
-    picture.write_bytes(b"no picture")
-    taken.clear()
-    status, _, err = run("--image", str(picture))
-    assert status == 2
-    assert "palette.png" in err
-    assert not taken
 
 
 def test_wrong_edges_are_an_error(run, taken, monkeypatch, small_photograph):
@@ -111,27 +96,20 @@ def test_wrong_edges_are_an_error(run, taken, monkeypatch, small_photograph):
     assert not taken
 
 
-@pytest.mark.parametrize("flagged", [True, False])
-def test_an_interrupted_tour_writes_its_report(
-    run, tmp_path, monkeypatch, small_photograph, flagged
-):
-    """The second sweep is interrupted: after its first sample, or before it."""
-    results = [make_transpose(), make_gpp()]
+def test_an_interrupted_tour_writes_its_report(run, tmp_path, monkeypatch, small_photograph):
+    """The second sweep is interrupted after its first sample."""
+    sweeps = iter([make_transpose(), dataclasses.replace(make_gpp(), interrupted=True)])
 
     def sweep(*_, **__):
-        if len(results) == 2:
-            return results.pop(0)
-        if flagged and results:
-            return dataclasses.replace(results.pop(0), interrupted=True)
+        if found := next(sweeps, None):
+            return found
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ado, "sweep", sweep)
-    status, out, _ = run()
-    assert status == 130
-    assert "Interrupted: the report contains what was measured until then." in out
+    assert run()[0] == 130
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count('<section id="sweep-') == (2 if flagged else 1)
-    assert ("gpp (interrupted)" in page) is flagged
+    assert page.count('<section id="sweep-') == 2
+    assert "gpp (interrupted)" in page
 
 
 def test_the_line_of_a_ladder():

@@ -45,59 +45,31 @@ def test_every_variant_solves_its_problems(variant, dtype, rng):
 CHOICES = [
     # empty, and a single row or column
     *[("u1", (0, 5), "narrow_blocks"), ("c16", (0, 1), "as_copy"), ("f8", (1, 101377), "as_copy")],
-    *[("u1", (42240, 1), "as_copy"), ("u1", (9746464, 1), "as_copy")],
-    *[("f8", (17, 5963), "coarsened"), ("f4", (17, 2485), "narrow_blocks")],
-    *[("u2", (16, 42240), "few_rows"), ("c16", (15, 36045), "few_rows")],
+    *[("f8", (17, 5963), "coarsened"), ("u2", (16, 42240), "few_rows")],
     # no barrier: 800 elements of at most 4 bytes per multiprocessor
     *[("u1", (320, 330), "narrow_blocks"), ("u1", (320, 331), "coarsened")],
-    *[("f4", (709, 147), "narrow_blocks"), ("f4", (709, 149), "coarsened")],
-    # small matrices with rows of a aligned to 16 bytes and rows of out to 32
-    *[("u1", (2048, 1536), "coarsened"), ("u1", (2048, 1584), "wide")],
-    *[("i2", (1024, 1536), "coarsened"), ("i2", (1024, 1584), "wide")],
+    # small matrices with rows of a aligned to 16 bytes and rows of out to 32, and not aligned
     *[("f4", (1024, 1536), "coarsened"), ("f4", (1024, 1584), "wide")],
-    *[("f8", (1024, 1536), "coarsened"), ("f8", (1024, 1584), "wide")],
-    # small matrices with other alignments
-    *[("u1", (177, 1059), "coarsened"), ("u1", (1563, 2017), "coarsened")],
-    *[("u1", (1563, 2049), "unaligned_rows"), ("i2", (1825, 1999), "coarsened")],
-    *[("i2", (1857, 1999), "unaligned_rows"), ("f4", (1319, 1599), "coarsened")],
-    *[("f4", (1345, 1599), "unaligned_rows"), ("f8", (1055, 1247), "coarsened")],
-    ("f8", (1057, 1281), "unaligned_rows"),
+    *[("f4", (1319, 1599), "coarsened"), ("f4", (1345, 1599), "unaligned_rows")],
     # boxes for elements of 4 and 16 bytes: from 112 KiB per multiprocessor on, up to the size of L2
     *[("f4", (1792, 2096), "wide"), ("f4", (1792, 2112), "tma"), ("f4", (2560, 3072), "tma")],
     *[("f4", (2560, 3104), "wide"), ("f4", (512, 8192), "tma"), ("f4", (504, 8192), "wide")],
-    *[("f4", (2044, 2048), "unaligned_rows"), ("f8", (1792, 2112), "wide")],
-    *[("c16", (924, 1022), "coarsened"), ("c16", (924, 1024), "tma"), ("c16", (1280, 1536), "tma")],
-    ("c16", (1280, 1538), "wide"),
+    *[("f8", (1792, 2112), "wide"), ("c16", (924, 1022), "coarsened"), ("c16", (924, 1024), "tma")],
     # alignment of large matrices
-    *[("f4", (8192, 8192), "wide"), ("f4", (8192, 8196), "wide")],
-    *[("f4", (8196, 8192), "unaligned_rows"), ("f4", (8191, 8193), "unaligned_rows")],
-    ("c16", (8191, 8192), "unaligned_rows"),
+    *[("f4", (8192, 8192), "wide"), ("f4", (8196, 8192), "unaligned_rows")],
     # few rows: limit of the long dimension; few columns
     *[("f4", (20, 33760), "coarsened"), ("f4", (20, 33793), "few_rows")],
     *[("f4", (33760, 20), "coarsened"), ("f4", (33793, 20), "few_columns")],
-    *[("u1", (17, 50687), "coarsened"), ("u1", (17, 50688), "few_rows")],
     # few rows: limit of the short dimension; few columns
     *[("u1", (176, 100000), "few_rows"), ("u1", (192, 100000), "wide")],
-    *[("u1", (256, 100001), "few_rows"), ("u1", (257, 100001), "unaligned_rows")],
-    *[("i2", (100000, 88), "few_columns"), ("i2", (100000, 96), "wide")],
-    *[("i2", (100001, 175), "few_columns"), ("i2", (100001, 176), "unaligned_rows")],
-    *[("f4", (60, 100000), "few_rows"), ("f4", (64, 100000), "wide")],
     *[("f4", (127, 100001), "few_rows"), ("f4", (128, 100001), "unaligned_rows")],
-    *[("f8", (63, 100000), "few_rows"), ("f8", (64, 100000), "coarsened")],
-    *[("f8", (96, 100000), "coarsened"), ("f8", (98, 100000), "unaligned_rows")],
-    *[("f8", (100, 100000), "wide"), ("c16", (15, 100000), "few_rows")],
-    *[("c16", (16, 100000), "wide"), ("c16", (100000, 15), "few_columns")],
-    *[("c16", (100000, 48), "coarsened"), ("c16", (100000, 49), "wide")],
+    *[("c16", (100000, 15), "few_columns"), ("c16", (100000, 49), "wide")],
 ]
 
 
 @pytest.mark.parametrize(("dtype", "shape", "variant"), CHOICES)
 def test_choice_on_an_h200(dtype, shape, variant):
     assert h200_choice(ado.transpose, np.empty(shape, dtype)) == variant
-
-
-def test_choice_on_the_cpu():
-    assert ado.transpose.choose(np.zeros((300, 200)), device="cpu").variant == "direct"
 
 
 @pytest.mark.cuda
@@ -139,13 +111,6 @@ def test_why_a_variant_declines(variant, shape, in_place, reason, rng):
 @pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_one_large_odd_shape(variant, dtype, rng, emulator):
     check(random_of(rng, (71, 131) if emulator else (1031, 2049), dtype), variant=variant)
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("variant", variants_of(ado.transpose))
-def test_larger_than_the_cache(variant, rng):
-    """Past the size at which stores become non-temporal."""
-    check(random_of(rng, (5003, 4999), "f4"), variant=variant)
 
 
 @pytest.mark.parametrize("isa", isa_levels())
@@ -220,15 +185,6 @@ def test_types_keep_their_meaning(dtype, rng):
     result = ado.transpose(a)
     assert result.dtype == a.dtype
     assert result.tobytes() == a.T.tobytes()
-
-
-@pytest.mark.cuda
-def test_in_place_on_the_device(rng, emulator):
-    side = 131 if emulator else 517
-    a = random_of(rng, (side, side), "f4")
-    on_device = ado.to_device(a)
-    ado.transpose(on_device, out=on_device)
-    assert on_device.numpy().tobytes() == a.T.tobytes()
 
 
 @pytest.mark.parametrize("shape", [(1, 5_000_000), (5_000_000, 1), (3, 2_000_003), (2_000_003, 3)])

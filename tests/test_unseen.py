@@ -1,5 +1,6 @@
 """The ladders of textbooks: their results on the emulator, and the scores of their records."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -48,10 +49,11 @@ def test_a_ladder_states_its_steps_and_what_they_change(name):
 @pytest.mark.usefixtures("sources_on_emulator")
 @pytest.mark.parametrize("name", LADDERS)
 def test_all_variants_are_correct_on_the_emulator(name, rng):
-    """The second launch has other operands, and finds state that the first one has left behind."""
+    """A second launch has other operands, and finds the variables that the first one has left."""
     ladder = module(name).ladder
     for variant in ladder.variants:
-        for _ in range(2):
+        has_variables = re.search(r"^__device__ [^(]*;", variant.text, re.MULTILINE)
+        for _ in range(2 if has_variables else 1):
             check(ladder, variant.name, module(name).operands(rng, small=True))
 
 
@@ -73,14 +75,6 @@ def test_no_bound_of_the_stored_sweeps_is_violated():
     assert not any(each.violated for each in found)
     # Rules were tuned on both sets, with records of another GPU.
     assert sum(len(each.named) for each in found) >= 32  # of 53 steps
-
-
-def test_memory_fences_ask_for_fewer_atomic_operations_or_fewer_blocks():
-    d = ado.diagnose(sweeps("set1")["histogram"])
-    assert d["global_atomics"].advice.step is Step.REUSE
-    assert "before atomic operations" in d["global_atomics"].advice.sentence
-    assert d["private"].advice.step is Step.OPERATIONS
-    assert "fewer blocks end with a fence" in d["private"].advice.sentence
 
 
 def test_dram_writes_of_earlier_work_are_not_traffic_of_the_kernel():

@@ -32,6 +32,7 @@ TUNING = ado.records.Tuning(
 )
 CALLS = {
     "peers must be a mapping from names to functions, got int": lambda: sweep(peers=5),
+    "peers must map names to functions": lambda: sweep(peers={"a": 1}),
     "variants must be names of variants, got int": lambda: sweep(variants=5),
     "blocks must be a mapping from names of variants to blocks, got": lambda: sweep(blocks=[1]),
     "extra must be an iterable of variants, got NoneType": lambda: sweep(extra=None),
