@@ -3,6 +3,7 @@
 The second part is about kernels that were compiled at run time.
 """
 
+import pickle
 import re
 
 import numpy as np
@@ -148,9 +149,9 @@ def test_without_a_gpu_the_reason_is_given():
     with pytest.raises(ado.Unavailable):
         measured.hotspots(ado.transpose["naive"], np.zeros((4, 4)))
     call = StoredCall.of(ado.transpose["naive"], [np.zeros((4, 4))], {}, None)
-    for save in (call.save, LAUNCH.save):
+    for work in (call, [LAUNCH]):
         with pytest.raises(ado.Unavailable):  # raised in the other process
-            measured.samples_of(save, 0.1)
+            measured.samples_of(work, 0.1)
 
 
 class OnDevice:
@@ -214,9 +215,8 @@ def entry_at(line, path="chase.cu"):
     return LineSamples(kernel="k", path=path, line=line, text="", reasons={}, not_issued=0)
 
 
-def test_a_launch_is_stored_and_loaded(tmp_path):
-    LAUNCH.save(tmp_path)
-    again = Launch.load(tmp_path)
+def test_a_launch_is_stored_and_loaded():
+    again = pickle.loads(pickle.dumps(LAUNCH))
     for name in ("code", "symbol", "grid", "block", "shared_bytes"):
         assert getattr(again, name) == getattr(LAUNCH, name)
     first, result, value, last = again.arguments
@@ -258,26 +258,20 @@ def test_code_with_an_unknown_layout_is_shown_by_lines():
     assert entry_at(2) in excerpt
 
 
-def test_the_record_has_the_given_labels(monkeypatch, tmp_path):
-    written = []
+def work_of(launch):
+    labels = {"routine": "pointers", "variant": "chase", "problem": "next: (3,) int32"}
+    sources = Sources(texts={"chase.cu": SOURCE})
+    return measured.KernelWork([launch], sources, labels | {"block": (64,)}, list)
 
-    def run(save, seconds):
-        save(tmp_path)
-        assert seconds == 0.5
-        written.extend(sorted(path.name for path in tmp_path.iterdir()))
-        return LAUNCH_SAMPLES
+
+def test_the_record_has_the_given_labels(monkeypatch):
+    def run(work, seconds):
+        assert (work, seconds) == ([LAUNCH], 0.5)
+        return dict(LAUNCH_SAMPLES)
 
     monkeypatch.setattr(measured, "samples_of", run)
-    monkeypatch.setattr(measured._core, "why_no_cuda", lambda: "")
     monkeypatch.setattr(measured, "context", lambda device: {"device": device})
-    found = measured.hotspots_of_launch(
-        LAUNCH,
-        sources={"chase.cu": SOURCE},
-        routine="pointers",
-        variant="chase",
-        problem="next: (3,) int32",
-    )
-    assert written == ["launch.pickle"]
+    found = measured.sampled(work_of(LAUNCH), None, 0.5)
     assert (found.routine, found.variant, found.problem) == (
         "pointers",
         "chase",
@@ -288,6 +282,10 @@ def test_the_record_has_the_given_labels(monkeypatch, tmp_path):
     assert (found[0].path, found[0].line, found[0].text) == ("chase.cu", LOAD, "    at = next[at];")
     assert "at = next[at];" in repr(found)
     assert [excerpt.path for excerpt in found.excerpts] == ["chase.cu"] * 3
+    found = measured.sampled(work_of(LAUNCH), "plain", 0.5)
+    assert (list(found.kernels), found.samples) == (["plain"], 4)
+    with pytest.raises(ValueError, match="kernel must be the name of a kernel of chase, got 'x'"):
+        measured.sampled(work_of(LAUNCH), "x", 0.5)
 
 
 # --- On a GPU ------------------------------------------------------------------------------------
@@ -329,9 +327,7 @@ def test_a_chain_of_loads_stalls_at_the_load():
         block=(64,),
         arguments=(np.roll(np.arange(1 << 22, dtype="i4"), 4097), Result((64,), "int32")),
     )
-    found = measured.hotspots_of_launch(
-        launch, sources={"chase.cu": SOURCE}, routine="r", variant="v", problem="p", seconds=0.2
-    )
+    found = measured.sampled(work_of(launch), None, 0.2)
     assert (found[0].path, found[0].line) == ("chase.cu", LOAD)
     assert found[0].share > 0.5
     assert found[0].reason == "long scoreboard"
