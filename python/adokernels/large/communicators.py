@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from adokernels.text import failure
 
-#: Maximum size of a message in bytes. MPI counts elements with 32-bit integers.
-_MOST_BYTES = 1 << 30
 #: Size in bytes of the message with the text of an error.
 _TEXT_BYTES = 512
 
@@ -23,8 +21,7 @@ _Result = TypeVar("_Result")
 class Communicator(Protocol):
     """The methods of a communicator that this package requires. All arrays are NumPy arrays.
 
-    All ranks call ``all_gather``, ``all_sum`` and ``broadcast`` in the same order. Arrays are
-    packed, and have the same shape and type on all ranks.
+    Arrays are packed, and have the same shape and type on all ranks.
     """
 
     @property
@@ -37,18 +34,6 @@ class Communicator(Protocol):
 
     def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return the arrays of all ranks, stacked along a new first axis."""
-
-    def all_sum(self, array: NDArray[np.int64]) -> None:
-        """Overwrite the array with the sum of the arrays of all ranks."""
-
-    def broadcast(self, array: NDArray[Any], root: int) -> None:
-        """Overwrite the array with the array of rank `root`."""
-
-    def send(self, array: NDArray[Any], to: int) -> None:
-        """Send the array to rank `to`, which calls ``receive``."""
-
-    def receive(self, array: NDArray[Any], source: int) -> None:
-        """Overwrite the array with the array that rank `source` sends."""
 
 
 def communicator_of(comm: Any) -> Communicator:
@@ -86,9 +71,7 @@ def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) ->
         result = function()
     except Exception as raised:
         error = raised
-    failures = np.array([error is not None], np.int64)
-    communicator.all_sum(failures)
-    if not failures[0]:
+    if not communicator.all_gather(np.array([error is not None])).any():
         return result
     text = "" if error is None else failure(error).removeprefix("it fails with ")
     own = np.array([text.encode()], f"S{_TEXT_BYTES}")
@@ -99,13 +82,6 @@ def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) ->
     raise RuntimeError(f"rank {rank} failed with {texts[rank].decode(errors='replace')}")
 
 
-def _messages(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
-    """The bytes of a packed array, in pieces of at most one message."""
-    data = array.reshape(-1).view(np.uint8)
-    for first in range(0, len(data), _MOST_BYTES):
-        yield data[first : first + _MOST_BYTES]
-
-
 class _MpiCommunicator:
     def __init__(self, comm: Any, mpi: Any) -> None:
         if comm == mpi.COMM_NULL:
@@ -114,7 +90,7 @@ class _MpiCommunicator:
             )
         if comm.Is_inter():
             raise ValueError("comm must be an intracommunicator, got an intercommunicator")
-        self._comm, self._mpi = comm, mpi
+        self._comm = comm
         self.rank: int = comm.Get_rank()
         self.size: int = comm.Get_size()
 
@@ -123,62 +99,20 @@ class _MpiCommunicator:
         self._comm.Allgather(array.view(np.uint8), gathered.view(np.uint8))
         return gathered
 
-    def all_sum(self, array: NDArray[np.int64]) -> None:
-        self._comm.Allreduce(self._mpi.IN_PLACE, array, op=self._mpi.SUM)
-
-    def broadcast(self, array: NDArray[Any], root: int) -> None:
-        for message in _messages(array):
-            self._comm.Bcast(message, root)
-
-    def send(self, array: NDArray[Any], to: int) -> None:
-        for message in _messages(array):
-            self._comm.Send(message, to)
-
-    def receive(self, array: NDArray[Any], source: int) -> None:
-        for message in _messages(array):
-            self._comm.Recv(message, source)
-
 
 class _TorchCommunicator:
     """A process group of ``torch.distributed``. NCCL needs tensors of the current GPU."""
 
     def __init__(self, group: Any, torch: Any) -> None:
         self._group, self._distributed = group, torch
-        self._torch = sys.modules["torch"]
-        self._device = "cuda" if torch.get_backend(group) == "nccl" else "cpu"
         self.rank: int = torch.get_rank(group)
         self.size: int = torch.get_world_size(group)
 
-    def _tensor(self, array: NDArray[Any]) -> Any:
-        return self._torch.from_numpy(array).to(self._device)
-
-    def _global_rank(self, rank: int) -> int:
-        return int(self._distributed.get_global_rank(self._group, rank))
-
     def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
-        own = self._tensor(array.reshape(-1).view(np.uint8))
-        tensors = [self._torch.empty_like(own) for _ in range(self.size)]
-        self._distributed.all_gather(tensors, own, group=self._group)
-        gathered: NDArray[Any] = self._torch.stack(tensors).cpu().numpy()
+        torch, group = sys.modules["torch"], self._group
+        device = "cuda" if self._distributed.get_backend(group) == "nccl" else "cpu"
+        own = torch.from_numpy(array.reshape(-1).view(np.uint8)).to(device)
+        tensors = [torch.empty_like(own) for _ in range(self.size)]
+        self._distributed.all_gather(tensors, own, group=group)
+        gathered: NDArray[Any] = torch.stack(tensors).cpu().numpy()
         return gathered.view(array.dtype).reshape(self.size, *array.shape)
-
-    def all_sum(self, array: NDArray[np.int64]) -> None:
-        tensor = self._tensor(array)
-        self._distributed.all_reduce(tensor, group=self._group)
-        array[...] = tensor.cpu().numpy()
-
-    def _read(self, function: Callable[..., Any], array: NDArray[Any], rank: int) -> None:
-        for message in _messages(array):
-            tensor = self._tensor(message)
-            function(tensor, self._global_rank(rank), group=self._group)
-            message[:] = tensor.cpu().numpy()
-
-    def broadcast(self, array: NDArray[Any], root: int) -> None:
-        self._read(self._distributed.broadcast, array, root)
-
-    def send(self, array: NDArray[Any], to: int) -> None:
-        for message in _messages(array):
-            self._distributed.send(self._tensor(message), self._global_rank(to), group=self._group)
-
-    def receive(self, array: NDArray[Any], source: int) -> None:
-        self._read(self._distributed.recv, array, source)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -21,7 +21,14 @@ from adokernels.measuring.context import context
 from adokernels.measuring.functions import require_function
 from adokernels.measuring.profiling import emulator_hint, of_kernel
 from adokernels.measuring.sass import sass_of_launches
-from adokernels.measuring.stored_call import CHILD, Stored, StoredCall, environment, store
+from adokernels.measuring.stored_call import (
+    CHILD,
+    SAMPLES,
+    Stored,
+    StoredCall,
+    environment,
+    store,
+)
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
 from adokernels.model.source import shipped_path, sources_folder
@@ -33,11 +40,6 @@ if TYPE_CHECKING:
 
 #: Number of lines that are shown above and below a line outside of any definition.
 _CONTEXT = 3
-#: The errors of the sampled process that are raised here.
-_ERRORS: Mapping[str, type[Exception]] = {
-    error.__name__: error
-    for error in (_core.Unavailable, _core.CudaError, ValueError, TypeError, MemoryError)
-}
 
 
 def hotspots(
@@ -169,13 +171,13 @@ def samples_of(work: Stored, seconds: float) -> dict[str, Any]:
         store(work, Path(folder))
         command = [sys.executable, "-m", CHILD, "sample", folder, str(float(seconds))]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-        output = Path(folder) / "samples.json"
+        output = Path(folder) / SAMPLES
         if not output.exists():
             end = "\n".join(done.stderr.strip().splitlines()[-5:])
             raise RuntimeError(f"the sampled process ended with status {done.returncode}: {end}")
-        result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
-    if error := result.get("error"):
-        raise _ERRORS.get(error["type"], RuntimeError)(error["message"])
+        result: dict[str, Any] | Exception = pickle.loads(output.read_bytes())
+    if isinstance(result, Exception):
+        raise result
     return result
 
 
@@ -220,7 +222,7 @@ class Sources:
 
     def line_of(self, path: str, line: int) -> str:
         """The code of a line; empty if the file cannot be read or has fewer lines."""
-        lines = (self._text_of(path) or "").splitlines()
+        lines = self._text_of(path).splitlines()
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def excerpts_of(self, entries: Iterable[OfLine]) -> list[Excerpt]:
@@ -230,7 +232,7 @@ class Sources:
             inside = self.root and entry.path and not Path(entry.path).is_absolute()
             if not (inside or entry.path in self.texts) or any(entry in e for e in found):
                 continue
-            lines = (self._text_of(entry.path) or "").splitlines()
+            lines = self._text_of(entry.path).splitlines()
             is_python = entry.path.endswith(".py") or entry.path.startswith("<")
             definition_at = _function_at if is_python else _block_at
             first, last = definition_at(lines, entry.line)
@@ -240,13 +242,13 @@ class Sources:
             found[Excerpt(path=entry.path, line=first, text=text)] = None
         return list(found)
 
-    def _text_of(self, path: str) -> str | None:
+    def _text_of(self, path: str) -> str:
         if path in self.texts:
             return self.texts[path]
         try:
             return ((self.root or Path()) / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            return None
+            return ""
 
 
 def _function_at(lines: Sequence[str], line: int) -> tuple[int, int]:

@@ -121,7 +121,7 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     -----
     A metric that the report lacks is unknown, as on a GPU that does not have it. ``--set full``
     contains nearly all. ncu writes numbers in the notation of the user's locale. If all numbers of
-    a file are ambiguous, such as 117.344, the mark separates thousands.
+    a file are ambiguous, such as 117.344, the point is the decimal mark.
     """
     require((str, os.PathLike), "a path", path=path)
     file = Path(path)
@@ -376,30 +376,22 @@ _WITH_COMMA = re.compile(r"-?(\d{1,3}(\.\d{3})+,\d+|\d{1,3}(\.\d{3}){2,}|\d+,(\d
 
 #: Spaces and apostrophes separate thousands in some locales, in addition to one of the two marks.
 _SEPARATOR = re.compile(r"(?<=\d)[ \xa0\u202f'\u2019](?=\d{3}(?!\d))")
-#: Numbers in groups of three digits, whose mark is ambiguous: 1,234 or 1.234.
-_GROUPED = re.compile(r"-?[1-9]\d{0,2}([.,])\d{3}")
 
 
 def _decimal_mark(texts: Iterable[str]) -> str:
     """The decimal mark of a file: ncu writes numbers in the notation of the user's locale.
 
-    ncu writes two or six decimals, so three digits after a mark are thousands.
+    Numbers such as 1,234 and 1.234 do not show it.
     """
-    certain, likely = set(), set()
-    for text in (_SEPARATOR.sub("", text) for text in texts):
-        if _WITH_POINT.fullmatch(text):
-            certain.add(".")
-        elif _WITH_COMMA.fullmatch(text):
-            certain.add(",")
-        elif grouped := _GROUPED.fullmatch(text):
-            likely.add("," if grouped[1] == "." else ".")
-    found = certain or likely
+    numbers = [_SEPARATOR.sub("", text) for text in texts]
+    marks = {".": _WITH_POINT, ",": _WITH_COMMA}
+    found = [mark for mark, form in marks.items() if any(map(form.fullmatch, numbers))]
     if len(found) > 1:
         raise ValueError(
             "the numbers of a CSV file must have one decimal mark, got both '.' and ','; write "
             "the file again with LC_ALL=C"
         )
-    return found.pop() if found else "."
+    return found[0] if found else "."
 
 
 def _number(text: str, mark: str) -> float | None:

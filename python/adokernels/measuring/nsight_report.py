@@ -71,8 +71,14 @@ def recorded(work: Stored, folder: Path, sections: Sequence[str], cache: Cache =
     """The report of a call or of launches, with these options of ncu."""
     report = folder / f"report{SUFFIX}"
     store(work, folder)
+    options = [
+        *("--clock-control", "none", "--cache-control", {"cold": "all", "warm": "none"}[cache]),
+        *("--target-processes", "all"),
+        *("--profile-from-start", "off"),  # the process starts and stops the profiler
+        *("--export", str(report)),
+    ]
     child = [sys.executable, "-m", CHILD, "profile", str(folder)]
-    run_ncu([*sections, *_options(report, cache), *child], report)
+    run_ncu([*sections, *options, *child], report)
     return report
 
 
@@ -85,16 +91,6 @@ def _check_path(path: Path) -> None:
         raise FileNotFoundError(f"{path.parent} must be a folder, and does not exist")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise PermissionError(f"{path} must be writable")
-
-
-def _options(report: Path, cache: Cache) -> list[str]:
-    control = {"cold": "all", "warm": "none"}[cache]
-    return [
-        *("--clock-control", "none", "--cache-control", control),
-        *("--target-processes", "all"),
-        *("--profile-from-start", "off"),  # the process starts and stops the profiler
-        *("--export", str(report)),
-    ]
 
 
 def run_ncu(arguments: Sequence[str], report: Path) -> str:

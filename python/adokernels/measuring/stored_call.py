@@ -1,13 +1,12 @@
 """A call or its launches in a file, and the fresh process that reads and runs them.
 
 The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the work of the
-folder for ``ado.hotspots``, and writes ``samples.json``. ``profile FOLDER`` runs it for ncu.
+folder for ``ado.hotspots``, and writes the samples. ``profile FOLDER`` runs it for ncu.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import pickle
 import sys
@@ -29,6 +28,8 @@ from adokernels.records.inputs import Inputs
 
 #: This module, which runs stored work in a fresh process.
 CHILD = "adokernels.measuring.stored_call"
+#: The samples, or the error.
+SAMPLES = "samples.pickle"
 _FILE = "work.pickle"
 
 
@@ -93,10 +94,10 @@ def environment(**variables: str) -> dict[str, str]:
 def sample(folder: Path, seconds: float) -> None:
     """Sample the work of a folder, and write the samples or the error to this folder."""
     try:
-        result = _samples(folder, seconds)
+        result: Any = _samples(folder, seconds)
     except Exception as error:
-        result = {"error": {"type": type(error).__name__, "message": str(error)}}
-    (folder / "samples.json").write_text(json.dumps(result), encoding="utf-8")
+        result = error
+    (folder / SAMPLES).write_bytes(pickle.dumps(result))
 
 
 def _samples(folder: Path, seconds: float) -> dict[str, Any]:

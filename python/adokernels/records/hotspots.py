@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
 from adokernels.records.forms import Context, Count, Grid, Length, Size
 from adokernels.records.record import Entries, Fields, StoredRecord
@@ -29,6 +29,9 @@ class OfLine(Protocol):
     @property
     def line(self) -> int:
         """The number of the line."""
+
+
+Located = TypeVar("Located", bound=OfLine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,15 +60,9 @@ class LineSamples(Fields):
 
 @dataclass(frozen=True, kw_only=True)
 class HotLine(LineSamples):
-    """The samples of one source line in all kernels of a variant; ``kernel`` is empty.
+    """The samples of one source line in all kernels of a variant; ``kernel`` is empty."""
 
-    Attributes
-    ----------
-    share
-        Fraction of the samples of all lines.
-    """
-
-    share: float
+    share: float  # fraction of the samples of all lines
 
     @property
     def reason(self) -> str:
@@ -146,10 +143,7 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     @cached_property
     def lines(self) -> tuple[HotLine, ...]:
         """The source lines, those with the most samples first."""
-        found: dict[tuple[str, int], list[LineSamples]] = {}
-        for entry in self.entries:
-            if entry.path:
-                found.setdefault((entry.path, entry.line), []).append(entry)
+        found = by_place(self.entries)
         lines = [_summed(entries, self.samples) for entries in found.values()]
         return tuple(sorted(lines, key=lambda line: -line.samples))
 
@@ -162,6 +156,15 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     def reasons(self) -> Mapping[str, int]:
         """Samples per stall reason over all lines, in descending order."""
         return _added(entry.reasons for entry in self.entries)
+
+
+def by_place(entries: Iterable[Located]) -> dict[tuple[str, int], list[Located]]:
+    """The entries of each file and line; entries without line information are omitted."""
+    found: dict[tuple[str, int], list[Located]] = {}
+    for entry in entries:
+        if entry.path:
+            found.setdefault((entry.path, entry.line), []).append(entry)
+    return found
 
 
 def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:
