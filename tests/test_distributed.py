@@ -16,8 +16,7 @@ from ranks import ThreadCommunicator, results_of_ranks, run_ranks
 import adokernels as ado
 import adokernels.distributed
 from adokernels import _core
-from adokernels.distributed import TILE_ROWS
-from adokernels.large.communicators import on_all_ranks
+from adokernels.distributed import TILE_ROWS, on_all_ranks
 from adokernels.model import tasks
 from adokernels.model.libraries import on_host
 from adokernels.model.registry import gpp_tiles

@@ -20,7 +20,7 @@ RESULT = """
 import sys
 import numpy as np
 import adokernels as ado
-from adokernels.large.communicators import communicator_of
+from adokernels.distributed import communicator_of
 
 if sys.argv[1] == "mpi":
     from mpi4py import MPI

@@ -12,7 +12,7 @@ from rich.console import Console
 import adokernels as ado
 from adokernels.measuring import progress
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.sampling import Sampler, sample_interleaved
+from adokernels.measuring.sampling import Sampler, Timing
 
 A = np.arange(64.0 * 48).reshape(64, 48)
 QUICK = {"device": "cpu", "cache": "warm", "seconds": 0.01, "ceilings": False}
@@ -70,7 +70,7 @@ def test_what_is_done_increases_during_timing():
 
     display = Recorder(enabled=False)
     samplers = [sampler("a"), sampler("b")]
-    sample_interleaved(samplers, warm=False, precision=0, budget=1e-9, display=display)
+    Timing("cold", 0, 1e-9).sample(samplers, "cpu", display)
     timed = [each for each in shown if each[0]][2:]  # after the warm-up
     assert {name for name, _, _ in timed} == {"a", "b"}
     assert [done for _, _, done in timed] == sorted(done for _, _, done in timed)
