@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from adokernels.records.forms import Amount, Context, Count, Grid
-from adokernels.records.hotspots import Excerpt, by_place
+from adokernels.records.hotspots import Excerpt, OfLine, by_place
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.what_if import WhatIf
@@ -68,13 +68,9 @@ class Accesses(Fields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineCounts(Fields):
+class LineCounts(OfLine):
     """The counts of a source line, or of one machine instruction of it."""
 
-    kernel: str  # its name; empty for the sum of all kernels
-    path: str  # empty without line information
-    line: Count
-    text: str  # the code of the line
     address: Count = 0  # of the machine instruction in the kernel; 0 for a whole line
     instruction: str = ""  # its text; empty for a whole line
     instructions: Count  # executed by warps

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from adokernels.records.forms import Context, Count, Grid, Length, Size
 from adokernels.records.record import Entries, Fields, StoredRecord
@@ -19,36 +19,28 @@ if TYPE_CHECKING:
 _NOT_ISSUED = "_not_issued"
 
 
-class OfLine(Protocol):
-    """An entry of a source line."""
+@dataclass(frozen=True, kw_only=True)
+class OfLine(Fields):
+    """An entry of a source line in one kernel, or in all kernels if `kernel` is empty."""
 
-    @property
-    def path(self) -> str:
-        """The name of the file."""
-
-    @property
-    def line(self) -> int:
-        """The number of the line."""
+    kernel: str  # its name with template arguments
+    path: str  # relative to the repository, or as the compiler recorded it; empty if unknown
+    line: Count  # 0 if unknown
+    text: str  # the code of the line
 
 
 Located = TypeVar("Located", bound=OfLine)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineSamples(Fields):
+class LineSamples(OfLine):
     """The samples of one source line in one kernel.
 
-    `kernel` is its name with template arguments. `path` is relative to the repository, or as the
-    compiler recorded it. Without line information, it is empty and `line` is 0. `text` is the code
-    of the line. `reasons` has the samples per stall reason, with the names of Nsight Compute.
-    ``"selected"`` is not a stall: the warp issued an instruction. `not_issued` counts the samples
-    taken while the scheduler issued no instruction of any warp.
+    `reasons` has the samples per stall reason, with the names of Nsight Compute. ``"selected"`` is
+    not a stall: the warp issued an instruction. `not_issued` counts the samples taken while the
+    scheduler issued no instruction of any warp.
     """
 
-    kernel: str
-    path: str
-    line: Count
-    text: str
     reasons: Annotated[Mapping[str, Size], Length(1)]
     not_issued: Count
 

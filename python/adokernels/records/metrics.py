@@ -390,18 +390,16 @@ class _Asked(dict[str, float]):
         return self[name]
 
 
-def default_metrics() -> tuple[str, ...]:
-    """The metrics of the default set: all quantities and the breakdown of the speed of light."""
-    asked = (m for quantity in QUANTITIES for m in quantity.metrics if m != EMULATED_BARRIERS)
-    parts = [of_peak(metric) for group in LEVELS.values() for metric in group.values()]
-    weights = ["smsp__inst_issued.sum"]
-    return tuple(dict.fromkeys([*asked, *parts, *weights]))
-
-
+#: The metrics of all quantities, the breakdown of the speed of light, and a weight.
+_DEFAULT = (
+    *(m for quantity in QUANTITIES for m in quantity.metrics if m != EMULATED_BARRIERS),
+    *(of_peak(metric) for group in LEVELS.values() for metric in group.values()),
+    "smsp__inst_issued.sum",
+)
 #: Sets of metrics by name. "light" excludes metrics that need instrumented code.
 METRIC_SETS = {
-    "default": default_metrics(),
-    "light": tuple(metric for metric in default_metrics() if "sass" not in metric),
+    "default": tuple(dict.fromkeys(_DEFAULT)),
+    "light": tuple(dict.fromkeys(metric for metric in _DEFAULT if "sass" not in metric)),
 }
 
 
