@@ -334,7 +334,7 @@ def _launch(row: Mapping[str, str], cells: Mapping[str, tuple[str, str]], mark: 
         elif 0 <= (value := number * _factor(unit)) <= _LARGEST:  # false if it is NaN
             values[name] = value
     return _Launch(
-        kernel=_short(row["Kernel Name"] or "unknown"),
+        kernel=visible(_core.kernel_name(_UNNAMED.sub("", row["Kernel Name"])) or "unknown"),
         grid=_extent(row.get("Grid Size"), values.get("launch__grid_size")),
         block=_extent(row.get("Block Size"), values.get("launch__block_size")),
         capability=row.get("CC") or "",
@@ -352,21 +352,7 @@ def _extent(text: str | None, count: float | None) -> tuple[int, ...]:
 
 
 #: The anonymous namespace, as ncu writes it.
-_UNNAMED = re.compile(r"^(<?unnamed>|\(anonymous namespace\))::")
-
-
-def _short(name: str) -> str:
-    """The kernel's name with its template arguments, without result type and parameters."""
-    depth, end = 0, len(name)
-    if name.endswith(")"):
-        for end in range(len(name) - 1, -1, -1):
-            depth += {")": 1, "(": -1}.get(name[end], 0)
-            if not depth:
-                break
-    short = (name[:end] or name).removeprefix("void ").strip()
-    return visible(_UNNAMED.sub("", short))
-
-
+_UNNAMED = re.compile(r"^(void )?<?unnamed>::")
 #: Larger values are errors of the report.
 _LARGEST = 2.0**62
 #: Numbers that only one of the two notations permits: 1,234.5 or 1.234,5.
