@@ -31,7 +31,7 @@ from adokernels.measuring.functions import (
 from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.sampling import Sampler, Timing, clock_reached
+from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.model.checker import Checker, reason
 from adokernels.model.ladder import Variant
 from adokernels.model.problem import Block, Call, Problem, kernels_on
@@ -126,7 +126,8 @@ class Pipeline:
     def records(self) -> dict[str, Measurement]:
         """The record of each work that was measured, by name."""
         works = {work.name: work for work in self._left() if work.sampler.seconds}
-        reached = clock_reached(work.sampler for work in self.works.values())
+        all_series = (work.sampler.series for work in self.works.values())
+        reached = max((series.reached for series in all_series), default=0.0)
         shared: dict[str, Any] = {
             "cache": self.timing.cache,
             "flush": self.timing.flush,

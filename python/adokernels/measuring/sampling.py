@@ -12,7 +12,7 @@ import math
 import random
 import resource
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -229,11 +229,6 @@ class Sampler:
             "stopped": self.stopped or "interrupted",
             "flags": self.flags(reached, checked=checked),
         }
-
-
-def clock_reached(samplers: Iterable[Sampler]) -> float:
-    """The clock of the fastest samples of a run, in Hz; 0 if it is unknown."""
-    return max((float(np.quantile(s.clocks, 0.9)) for s in samplers if s.clocks), default=0.0)
 
 
 def _are_done(samplers: Sequence[Sampler], precision: float) -> bool:
