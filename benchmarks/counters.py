@@ -98,7 +98,7 @@ def both_profiled(name: str, lengths: tuple[int, ...] | None) -> Iterator[Pair]:
         with tempfile.TemporaryDirectory() as folder:
             stored = StoredCall.of(variant, operands, {}, None)
             options = ["--metrics", ",".join(metrics)]
-            report = recorded(stored.save, Path(folder), options, "cold")
+            report = recorded(stored, Path(folder), options, "cold")
             page = ["--csv", "--page", "raw", "--print-units", "base"]
             text = run_ncu(["--import", str(report), *page], report)
         theirs = [(launch.kernel, dict(launch.values)) for launch in _of_csv(text, report.name)]

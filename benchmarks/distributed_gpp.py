@@ -31,8 +31,7 @@ from typing import Any
 import numpy as np
 
 import adokernels as ado
-from adokernels.distributed import TILE_ROWS
-from adokernels.large.communicators import communicator_of
+from adokernels.distributed import TILE_ROWS, communicator_of
 from adokernels.model.libraries import on_host
 from adokernels.model.tasks.gpp import GPP_SIZES
 

@@ -1,6 +1,5 @@
 """Ranks of a communicator as threads of this process, for tests without MPI."""
 
-import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +14,6 @@ class _Group:
         self.size = size
         self.barrier = threading.Barrier(size, timeout=PATIENCE)
         self.slots = [None] * size
-        self.channels = {(a, b): queue.Queue() for a in range(size) for b in range(size)}
 
 
 class ThreadCommunicator:
@@ -33,21 +31,6 @@ class ThreadCommunicator:
         arrays = self._exchange(array.copy())
         assert len({(a.shape, a.dtype) for a in arrays}) == 1
         return np.stack(arrays)
-
-    def all_sum(self, array):
-        assert array.dtype == np.int64
-        array[...] = self.all_gather(array).sum(axis=0)
-
-    def broadcast(self, array, root):
-        assert array.flags.c_contiguous
-        array[...] = self._exchange(array.copy())[root]
-
-    def send(self, array, to):
-        assert array.flags.c_contiguous
-        self._group.channels[self.rank, to].put(array.copy())
-
-    def receive(self, array, source):
-        array[...] = self._group.channels[source, self.rank].get(timeout=PATIENCE)
 
 
 def run_ranks(size, function):

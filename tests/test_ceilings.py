@@ -275,7 +275,7 @@ def test_ceilings_that_stay_contradictory_are_refused(measured_values):
     machine = ado.machine("cpu")
     reason = "it has 22 % of the speed of DRAM read"
     assert machine.refused == {"L2 read": reason, "FP64 tensor mma": "no cuBLAS"}
-    assert [c.name for c in machine.ceilings] == ["DRAM copy", "DRAM read"]
+    assert [c.name for c in machine] == ["DRAM copy", "DRAM read"]
     with pytest.raises(KeyError, match=f"'L2 read' was refused: {reason}"):
         machine["L2 read"]
     assert ado.machine("cpu") == machine, "it was stored"

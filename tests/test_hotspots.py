@@ -3,6 +3,7 @@
 The second part is about kernels that were compiled at run time.
 """
 
+import pickle
 import re
 
 import numpy as np
@@ -121,9 +122,9 @@ def test_without_a_gpu_the_reason_is_given():
     with pytest.raises(ado.Unavailable):
         measured.hotspots(ado.transpose["naive"], np.zeros((4, 4)))
     call = StoredCall.of(ado.transpose["naive"], [np.zeros((4, 4))], {}, None)
-    for save in (call.save, LAUNCH.save):
+    for work in (call, [LAUNCH]):
         with pytest.raises(ado.Unavailable):  # raised in the other process
-            measured.samples_of(save, 0.1)
+            measured.samples_of(work, 0.1)
 
 
 # --- Kernels that were compiled at run time ------------------------------------------------------
@@ -176,9 +177,8 @@ def entry_at(line, path="chase.cu"):
     return LineSamples(kernel="k", path=path, line=line, text="", reasons={}, not_issued=0)
 
 
-def test_a_launch_is_stored_and_loaded(tmp_path):
-    LAUNCH.save(tmp_path)
-    again = Launch.load(tmp_path)
+def test_a_launch_is_stored_and_loaded():
+    again = pickle.loads(pickle.dumps(LAUNCH))
     for name in ("code", "symbol", "grid", "block", "shared_bytes"):
         assert getattr(again, name) == getattr(LAUNCH, name)
     first, result, value, last = again.arguments
@@ -214,17 +214,26 @@ def test_excerpts_come_from_the_given_text():
     assert sources.excerpts_of([entry_at(3, "/usr/include/none.h"), entry_at(0, "")]) == []
 
 
-def test_the_record_of_a_launch(monkeypatch):
-    monkeypatch.setattr(measured, "samples_of", lambda save, seconds: LAUNCH_SAMPLES)
-    monkeypatch.setattr(measured._core, "why_no_cuda", lambda: "")
-    monkeypatch.setattr(measured, "context", lambda device: {"device": device})
+def work_of(launch):
     labels = {"routine": "pointers", "variant": "chase", "problem": "next: (3,) int32"}
-    found = measured.hotspots_of_launch(LAUNCH, sources={"chase.cu": SOURCE}, **labels)
-    assert {name: getattr(found, name) for name in labels} == labels
-    assert (found.block, found.context) == ((64,), {"device": "cuda", "seconds": 0.5})
+    sources = Sources(texts={"chase.cu": SOURCE})
+    return measured.KernelWork([launch], sources, labels | {"block": (64,)}, list)
+
+
+def test_the_record_of_a_launch(monkeypatch):
+    monkeypatch.setattr(measured, "samples_of", lambda work, seconds: dict(LAUNCH_SAMPLES))
+    monkeypatch.setattr(measured, "context", lambda device: {"device": device})
+    work = work_of(LAUNCH)
+    found = measured.sampled(work, None, 0.5)
+    assert {name: getattr(found, name) for name in work.labels} == work.labels
+    assert found.context == {"device": "cuda", "seconds": 0.5}
     assert (found[0].path, found[0].line, found[0].text) == ("chase.cu", LOAD, "    at = next[at];")
     assert "at = next[at];" in repr(found)
     assert [excerpt.path for excerpt in found.excerpts] == ["chase.cu"] * 3
+    found = measured.sampled(work_of(LAUNCH), "plain", 0.5)
+    assert (list(found.kernels), found.samples) == (["plain"], 4)
+    with pytest.raises(ValueError, match="kernel must be the name of a kernel of chase, got 'x'"):
+        measured.sampled(work_of(LAUNCH), "x", 0.5)
 
 
 # --- On a GPU ------------------------------------------------------------------------------------
@@ -255,9 +264,7 @@ def test_a_chain_of_loads_stalls_at_the_load():
         block=(64,),
         arguments=(np.roll(np.arange(1 << 22, dtype="i4"), 4097), Result((64,), "int32")),
     )
-    found = measured.hotspots_of_launch(
-        launch, sources={"chase.cu": SOURCE}, routine="r", variant="v", problem="p", seconds=0.2
-    )
+    found = measured.sampled(work_of(launch), None, 0.2)
     assert (found[0].path, found[0].line) == ("chase.cu", LOAD)
     assert found[0].share > 0.5
     assert found[0].reason == "long scoreboard"

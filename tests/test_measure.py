@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import adokernels as ado
 from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.sampling import Sampler, sample_interleaved
+from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.model import tasks
 from adokernels.model.task import Task
 from adokernels.records import statistics
@@ -208,9 +208,7 @@ def test_variants_are_sampled_in_changing_order():
 
         samplers[name] = Sampler(take=take, device="cpu", spent=0.0)
         samplers[name].warm_up = lambda warm, limit: None
-    sample_interleaved(
-        list(samplers.values()), warm=False, precision=1e-9, budget=1e9, display=SILENT
-    )
+    Timing("cold", 1e-9, 1e9).sample(list(samplers.values()), "cpu", SILENT)
     rounds = ["".join(order[i : i + 3]) for i in range(0, len(order), 3)]
     assert all(set(r) == set("abc") for r in rounds)
     assert len(set(rounds)) > 1
@@ -332,8 +330,7 @@ def test_converged_samplers_stay_active_until_all_have_converged(noise):
     steady = Sampler(take=lambda repeats: (1.0, 0.0, True, -1.0), device="cpu")
     times = noise.uniform(1, 3, 5000)  # not an iterator: the warm-up takes any number of samples
     noisy = Sampler(take=lambda repeats: (times[len(noisy.seconds)], 0.0, True, -1.0), device="cpu")
-    how = {"warm": False, "precision": 0.05, "budget": 1e9, "display": SILENT}
-    sample_interleaved([steady, noisy], **how)
+    Timing("cold", 0.05, 1e9).sample([steady, noisy], "cpu", SILENT)
     assert (steady.error, noisy.error) == (None, None)
     assert steady.stopped == noisy.stopped == "converged"
     assert len(steady.seconds) == len(noisy.seconds) > 30

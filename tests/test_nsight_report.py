@@ -1,5 +1,6 @@
 """Reports for Nsight Compute: the command, its errors, and the process that ncu observes."""
 
+import pickle
 import subprocess
 
 import numpy as np
@@ -10,21 +11,24 @@ import adokernels as ado
 from adokernels import _core, cli, toolkit
 from adokernels.measuring import nsight_report, stored_call
 from adokernels.measuring.nsight_report import write_nsight_report
-from adokernels.measuring.stored_call import StoredCall, prepared_call
+from adokernels.measuring.stored_call import StoredCall, prepared, store
 from adokernels.model.routine import BuiltInVariant
 from adokernels.model.source import sources_folder
 
-#: Writes its arguments and the call's settings, one per line, as the report.
+#: Writes its arguments, one per line, as the report; keeps the call beside itself.
 WRITE = """
 folder=$(for last; do :; done; echo "$last")
-for argument; do echo "$argument"; done > "$folder/arguments"
-cat "$folder/arguments" "$folder/call.json" > "$folder/report.ncu-rep"
+for argument; do echo "$argument"; done > "$folder/report.ncu-rep"
+cp "$folder/work.pickle" "$0.pickle"
 """
 
 
 @pytest.fixture
 def ncu(tmp_path, monkeypatch):
-    """A function that replaces ncu by a shell script. CUDA variants are said to be available."""
+    """A function that replaces ncu by a shell script, and returns the path of the copied call.
+
+    CUDA variants are said to be available.
+    """
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setattr(toolkit, "folders", lambda: [str(folder)])
@@ -34,6 +38,7 @@ def ncu(tmp_path, monkeypatch):
         path = folder / "ncu"
         path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         path.chmod(0o755)
+        return folder / "ncu.pickle"
 
     return replace
 
@@ -45,31 +50,33 @@ def run(capsys, *arguments):
 
 
 def test_the_command(ncu, tmp_path, capsys):
-    ncu(WRITE)
+    stored = ncu(WRITE)
     report = tmp_path / "naive.ncu-rep"
     command = "profile transpose naive --shape 40x30 --dtype int16 --ncu"
     status, out, _ = run(capsys, *command.split(), str(report))
     assert status == 0
     assert f"wrote {report}" in out.replace("\n", "")
-    *arguments, settings = report.read_text(encoding="utf-8").splitlines()
+    arguments = report.read_text(encoding="utf-8").splitlines()
     text = " ".join(arguments)
     assert "--set full --import-source yes --source-folders" in text
     assert str(sources_folder() / "cuda") in arguments
     assert "--clock-control none --cache-control all" in text
     assert "--profile-from-start off" in text
     assert arguments[-4:-1] == ["-m", "adokernels.measuring.stored_call", "profile"]
-    assert '"routine": "transpose", "variant": "naive", "block": null' in settings
+    call = pickle.loads(stored.read_bytes())
+    assert (call.routine, call.variant, call.block) == ("transpose", "naive", None)
+    assert call.arrays[0].dtype == np.int16
 
 
 def test_warm_caches_blocks_and_replacement(ncu, tmp_path):
-    ncu(WRITE)
+    stored = ncu(WRITE)
     report = tmp_path / "x.ncu-rep"
     report.write_text("old", encoding="utf-8")
     variant = ado.transpose["tiled"]
     write_nsight_report(report, variant, np.zeros((4, 4)), cache="warm", block=variant.blocks[-1])
     text = report.read_text(encoding="utf-8")
     assert "--cache-control\nnone" in text
-    assert f'"block": {list(variant.blocks[-1])}' in text
+    assert pickle.loads(stored.read_bytes()).block == variant.blocks[-1]
 
 
 @pytest.mark.parametrize(
@@ -128,19 +135,18 @@ def test_json_excludes_ncu(capsys):
 
 
 def test_the_second_run_is_profiled(tmp_path, monkeypatch):
-    StoredCall.of(ado.transpose["naive_loops"], [np.zeros((3, 4))], {}, None).save(tmp_path)
-    call = prepared_call(tmp_path)
-    assert (call.variant, call.device) == ("naive_loops", "cpu")
+    store(StoredCall.of(ado.transpose["naive_loops"], [np.zeros((3, 4))], {}, None), tmp_path)
+    _, work = prepared(tmp_path)
     events = []
 
-    class Recorded:
-        def run(self):
-            call.run()
-            events.append("run")
+    def run():
+        assert work.__self__.variant == "naive_loops"
+        work()
+        events.append("run")
 
     monkeypatch.setattr(stored_call, "_profiler", events.append)
     monkeypatch.setattr(_core, "synchronize", lambda: events.append("wait"))
-    stored_call.run_profiled(Recorded().run)
+    stored_call.run_profiled(run)
     assert events == ["run", "wait", "cuProfilerStart", "run", "wait", "cuProfilerStop"]
 
 

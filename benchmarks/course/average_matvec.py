@@ -107,7 +107,7 @@ class NcuTable:
         for sampled in (c for c in CONTROLS if c.name in SAMPLED):
             with tempfile.TemporaryDirectory() as folder:
                 launch = sampled.source_launch(operands, {}, None)
-                report = recorded(launch.save, Path(folder), ["--set", "full"])
+                report = recorded([launch], Path(folder), ["--set", "full"])
                 shown = ["--csv", "--page", "raw", "--print-units", "base"]
                 page = run_ncu(["--import", str(report), *shown], report)
             lines = [line for line in page.splitlines() if line.startswith('"')]

@@ -29,9 +29,8 @@ except ado.Unavailable:
     ado.settings.device = "cpu"
     device = None
 
-# Only rank 0 has the operands.
-operands = ado.gpp_operands((200, 256, 1024, 2), seed=1) if rank == 0 else None
-share = ado.distributed.split(operands, comm, root=0, device=device)
+operands = ado.gpp_operands((200, 256, 1024, 2), seed=1)  # the same on all ranks
+share = ado.distributed.split(operands, comm, device=device)
 asx, ach = ado.distributed.gpp(share, comm=comm)
 
 if rank == 0:

@@ -35,9 +35,9 @@ from adokernels.measuring.ncu_import import import_ncu as import_ncu
 from adokernels.measuring.profiling import profile as profile
 from adokernels.measuring.protocol import measure as measure
 from adokernels.measuring.protocol import sweep as sweep
+from adokernels.measuring.protocol import tune as tune
 from adokernels.measuring.sass import sass as sass
 from adokernels.measuring.scanning import scan as scan
-from adokernels.measuring.tuning import tune as tune
 from adokernels.model.compiler import CompilationError as CompilationError
 from adokernels.model.cuda_variant import cuda_variant as cuda_variant
 from adokernels.model.own_variant import variant as variant

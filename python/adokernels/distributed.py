@@ -12,23 +12,21 @@ with the methods of :class:`Communicator`.
 
 from __future__ import annotations
 
+import math
+import sys
 import zlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
-from adokernels.large.communicators import Communicator, communicator_of, on_all_ranks
-from adokernels.large.exact_sums import from_limbs, to_limbs
 from adokernels.model.libraries import on_host
 from adokernels.model.registry import gpp_tiles, routines
 from adokernels.model.routine import check_types
 from adokernels.model.tasks.gpp import GppOperands
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from adokernels.text import failure
 
 __all__ = ["Communicator", "gpp", "rows_of_rank", "split"]
 
@@ -36,26 +34,13 @@ __all__ = ["Communicator", "gpp", "rows_of_rank", "split"]
 #: tiles, so that their sums have the same bits for any number of ranks.
 TILE_ROWS = 8
 
-#: The axes of each operand. An operand without rows is needed on all ranks.
-_AXES: Mapping[str, tuple[str, ...]] = {
-    "wtilde": ("rows", "columns"),
-    "i_eps": ("rows", "columns"),
-    "aqsn": ("bands", "columns"),
-    "aqsm": ("bands", "rows"),
-    "wx": ("bands", "frequencies"),
-    "vcoul": ("rows",),
-    "occ": ("bands",),
-}
+#: Size in bytes of the message with the text of an error.
+_TEXT_BYTES = 512
 
+_Result = TypeVar("_Result")
 
-class _Lengths(NamedTuple):
-    bands: int
-    rows: int
-    columns: int
-    frequencies: int
-
-    def shape_of(self, name: str) -> tuple[int, ...]:
-        return tuple(getattr(self, axis) for axis in _AXES[name])
+#: The axis of the rows in operands. The other operands are needed on all ranks.
+_ROWS = {"wtilde": 0, "i_eps": 0, "aqsm": 1, "vcoul": 0}
 
 
 def rows_of_rank(ngpown: int, comm: Any, rank: int | None = None) -> slice:
@@ -99,9 +84,7 @@ def rows_of_rank(ngpown: int, comm: Any, rank: int | None = None) -> slice:
     return slice(first, last)
 
 
-def split(
-    operands: Sequence[Any] | None, comm: Any, *, root: int | None = None, device: str | None = None
-) -> GppOperands:
+def split(operands: Sequence[Any], comm: Any, *, device: str | None = None) -> GppOperands:
     """Return the share of the operands of ``ado.gpp`` that this rank computes.
 
     All ranks must call it. The parts of `wtilde`, `i_eps`, `aqsm` and `vcoul` are packed copies, so
@@ -111,12 +94,9 @@ def split(
     Parameters
     ----------
     operands
-        The operands of ``ado.gpp`` in order, in host memory or on a GPU.
+        The operands of ``ado.gpp`` in order, in host memory or on a GPU, on each rank.
     comm
         A communicator, as in :func:`gpp`.
-    root
-        If given, only this rank needs the operands, as NumPy arrays. It sends the shares to the
-        other ranks, which can pass None. Default: each rank has or maps all operands.
     device
         If given, the share is copied to this GPU, for example ``"cuda:1"``.
 
@@ -133,88 +113,48 @@ def split(
         If the operands of another rank are wrong.
     """
     communicator = communicator_of(comm)
-    if root is not None and not 0 <= root < communicator.size:
-        raise ValueError(f"root must be from 0 to {communicator.size - 1}, got {root}")
-    sends = root is not None
-    has_operands = root in (None, communicator.rank)
-
-    def check() -> tuple[Mapping[str, Any], _Lengths]:
-        return _checked(operands, sends) if has_operands else ({}, _Lengths(0, 0, 0, 0))
-
-    whole, own = on_all_ranks(communicator, check)
-    lengths = _common_lengths(communicator, own, root)
-    rows = rows_of_rank(lengths.rows, communicator)
-    local = lengths._replace(rows=rows.stop - rows.start)
-
-    def parts() -> dict[str, Any]:
-        if has_operands:
-            return {name: _part(name, whole[name], rows, copied=sends) for name in _AXES}
-        return {name: np.empty(local.shape_of(name), _type_of(name)) for name in _AXES}
-
-    share = on_all_ranks(communicator, parts)
-    if root is not None:
-        for name, array in share.items():
-            if "rows" not in _AXES[name]:
-                communicator.broadcast(array, root)
-            elif not has_operands:
-                communicator.receive(array, root)
-            else:
-                for rank in (r for r in range(communicator.size) if r != root):
-                    others = rows_of_rank(lengths.rows, communicator, rank)
-                    communicator.send(_part(name, whole[name], others), rank)
-    if device is not None:
-        share = on_all_ranks(
-            communicator, lambda: {n: _core.to_device(share[n], device) for n in share}
-        )
-    return GppOperands(**share)
-
-
-def _type_of(name: str) -> np.dtype[Any]:
-    return np.dtype(np.float64 if name in ("wx", "vcoul", "occ") else np.complex128)
-
-
-def _checked(operands: Sequence[Any] | None, sends: bool) -> tuple[Mapping[str, Any], _Lengths]:
-    """Check the operands before they are sliced or sent, and return them by name."""
-    if operands is None or len(operands) != len(_AXES):
-        got = "None" if operands is None else f"{len(operands)} operands"
-        raise ValueError(f"operands must be {', '.join(_AXES)}, got {got}")
-    whole = dict(zip(_AXES, operands, strict=True))
-    for name, operand in whole.items():
-        if not hasattr(operand, "shape"):
-            raise TypeError(f"{name} must be an array, got {type(operand).__name__}")
-        if sends and not isinstance(operand, np.ndarray):
-            kind = type(operand).__name__
-            raise TypeError(f"{name} must be a NumPy array to be sent, got {kind}")
-    arrays = [
-        o if isinstance(o, np.ndarray) else np.broadcast_to(_type_of(n).type(), tuple(o.shape))
-        for n, o in whole.items()
-    ]
-    check_types(routines["gpp"], arrays, {})
-    (rows, columns), (bands, frequencies) = arrays[0].shape, arrays[4].shape
-    return whole, _Lengths(bands, rows, columns, frequencies)
-
-
-def _common_lengths(communicator: Communicator, own: _Lengths, root: int | None) -> _Lengths:
-    """The lengths on rank `root`, or the lengths that all ranks must have."""
-    every = communicator.all_gather(np.array(own, np.int64)).tolist()
-    common = every[root or 0]
+    lengths = on_all_ranks(communicator, lambda: _lengths_of(operands))
+    every = communicator.all_gather(np.array(lengths, np.int64)).tolist()
     for rank, other in enumerate(every):
-        if root is None and other != common:
+        if other != every[0]:
             raise ValueError(
                 "operands must have the same shapes on all ranks, got (bands, rows, columns, "
-                f"frequencies) = {tuple(common)} on rank 0 and {tuple(other)} on rank {rank}"
+                f"frequencies) = {tuple(every[0])} on rank 0 and {tuple(other)} on rank {rank}"
             )
-    return _Lengths(*common)
+    rows = rows_of_rank(lengths[1], communicator)
+
+    def share() -> GppOperands:
+        parts = [_part(*pair, rows) for pair in zip(GppOperands._fields, operands, strict=True)]
+        if device is not None:
+            parts = [_core.to_device(part, device) for part in parts]
+        return GppOperands(*parts)
+
+    return on_all_ranks(communicator, share)
 
 
-def _part(name: str, operand: Any, rows: slice, *, copied: bool = False) -> Any:
-    """A packed copy of the rows of an operand.
+def _lengths_of(operands: Sequence[Any]) -> tuple[int, int, int, int]:
+    """Check the operands before they are sliced; return bands, rows, columns and frequencies."""
+    names = GppOperands._fields
+    if operands is None or len(operands) != len(names):
+        got = "None" if operands is None else f"{len(operands)} operands"
+        raise ValueError(f"operands must be {', '.join(names)}, got {got}")
+    arrays = []
+    for name, operand in zip(names, operands, strict=True):
+        if not hasattr(operand, "shape"):
+            raise TypeError(f"{name} must be an array, got {type(operand).__name__}")
+        zero = np.float64(0) if name in ("wx", "vcoul", "occ") else np.complex128(0)
+        is_numpy = isinstance(operand, np.ndarray)
+        arrays.append(operand if is_numpy else np.broadcast_to(zero, tuple(operand.shape)))
+    check_types(routines["gpp"], arrays, {})
+    (rows, columns), (bands, frequencies) = arrays[0].shape, arrays[4].shape
+    return bands, rows, columns, frequencies
 
-    An operand without rows is copied only if `copied`, or if it is memory-mapped.
-    """
-    if "rows" in _AXES[name]:
-        operand = operand[rows] if _AXES[name][0] == "rows" else operand[:, rows]
-    elif not (copied or isinstance(operand, np.memmap)):
+
+def _part(name: str, operand: Any, rows: slice) -> Any:
+    """A packed copy of the rows of an operand; the operand itself if it has no rows."""
+    if name in _ROWS:
+        operand = operand[rows] if _ROWS[name] == 0 else operand[:, rows]
+    elif not isinstance(operand, np.memmap):
         return operand
     if isinstance(operand, np.ndarray):
         return np.array(operand, order="C", subok=False)
@@ -281,10 +221,12 @@ def gpp(
 
     results, header = on_all_ranks(communicator, start)
     # While a GPU computes, the host compares the shapes.
-    _require_matching(communicator.all_gather(np.array(header, np.float64)))
-    limbs = on_all_ranks(communicator, lambda: to_limbs(_parts(results)))
-    communicator.all_sum(limbs)
-    asx, ach = from_limbs(limbs).view(np.complex128).reshape(2, header.nfreqs)
+    headers = communicator.all_gather(np.array(header, np.float64))
+    _require_matching(headers)
+    tiles = np.ceil(headers[:, 0] / TILE_ROWS).astype(int).tolist()
+    parts = communicator.all_gather(on_all_ranks(communicator, lambda: _parts(results, max(tiles))))
+    sums = np.concatenate([part[:n] for part, n in zip(parts, tiles, strict=True)])
+    asx, ach = np.array([*map(_sum, sums.T)]).view(np.complex128).reshape(2, header.nfreqs)
     return asx, ach
 
 
@@ -336,6 +278,123 @@ def _require_matching(headers: NDArray[np.float64]) -> None:
         )
 
 
-def _parts(results: Sequence[Any]) -> NDArray[np.float64]:
-    """The sums of the tiles of this rank: real and imaginary parts of asx, then of ach."""
-    return np.concatenate([on_host(result) for result in results], axis=1).view(np.float64)
+def _parts(results: Sequence[Any], tiles: int) -> NDArray[np.float64]:
+    """The sums of each tile of this rank: real and imaginary parts of asx, then of ach.
+
+    Zeros follow, so that all ranks have the same number of rows.
+    """
+    own = np.concatenate([on_host(result) for result in results], axis=1).view(np.float64)
+    return np.concatenate([own, np.zeros((tiles - len(own), own.shape[1]))])
+
+
+def _sum(numbers: NDArray[np.float64]) -> float:
+    """The correctly rounded sum, for any order of the numbers."""
+    try:
+        return math.fsum(numbers)
+    except (OverflowError, ValueError):  # of an intermediate sum, or infinities of both signs
+        with np.errstate(invalid="ignore"):
+            return float(np.sum(numbers, dtype=np.longdouble))
+
+
+# --- Communication between processes --------------------------------------------------------------
+
+
+@runtime_checkable
+class Communicator(Protocol):
+    """The methods of a communicator that this package requires. All arrays are NumPy arrays.
+
+    Arrays are packed, and have the same shape and type on all ranks.
+    """
+
+    @property
+    def rank(self) -> int:
+        """Index of this process, starting at 0."""
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+
+    def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return the arrays of all ranks, stacked along a new first axis."""
+
+
+def communicator_of(comm: Any) -> Communicator:
+    """Return a communicator with the methods of :class:`Communicator`.
+
+    TypeError is raised if `comm` is not a communicator. ValueError is raised if it does not connect
+    the processes of one group, or if this process is not one of them.
+    """
+    mpi, torch = (sys.modules.get(name) for name in ("mpi4py.MPI", "torch.distributed"))
+    if mpi is not None and isinstance(comm, mpi.Comm):
+        return _MpiCommunicator(comm, mpi)
+    if torch is not None and torch.is_available():
+        if comm is torch.GroupMember.NON_GROUP_MEMBER:
+            raise ValueError(
+                "comm must be a process group that contains this process, got NON_GROUP_MEMBER"
+            )
+        if isinstance(comm, torch.ProcessGroup):
+            return _TorchCommunicator(comm, torch)
+    if isinstance(comm, type) or not isinstance(comm, Communicator):
+        raise TypeError(
+            "comm must be a communicator of mpi4py, a process group of torch.distributed or an "
+            f"adokernels.distributed.Communicator, got {comm!r}"
+        )
+    return comm
+
+
+def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) -> _Result:
+    """Call a function that does not communicate; raise on all ranks if it raises on any rank.
+
+    Without the common error, the other ranks would wait forever for a failed one. Ranks without an
+    error of their own raise RuntimeError with the text of the first failed rank.
+    """
+    error: Exception | None = None
+    try:
+        result = function()
+    except Exception as raised:
+        error = raised
+    if not communicator.all_gather(np.array([error is not None])).any():
+        return result
+    text = "" if error is None else failure(error).removeprefix("it fails with ")
+    own = np.array([text.encode()], f"S{_TEXT_BYTES}")
+    texts = communicator.all_gather(own.view(np.uint8)).view(own.dtype)[:, 0]
+    if error is not None:
+        raise error
+    rank = int(np.flatnonzero(texts)[0])
+    raise RuntimeError(f"rank {rank} failed with {texts[rank].decode(errors='replace')}")
+
+
+class _MpiCommunicator:
+    def __init__(self, comm: Any, mpi: Any) -> None:
+        if comm == mpi.COMM_NULL:
+            raise ValueError(
+                "comm must be a communicator that contains this process, got COMM_NULL"
+            )
+        if comm.Is_inter():
+            raise ValueError("comm must be an intracommunicator, got an intercommunicator")
+        self._comm = comm
+        self.rank: int = comm.Get_rank()
+        self.size: int = comm.Get_size()
+
+    def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
+        gathered = np.empty((self.size, *array.shape), array.dtype)
+        self._comm.Allgather(array.view(np.uint8), gathered.view(np.uint8))
+        return gathered
+
+
+class _TorchCommunicator:
+    """A process group of ``torch.distributed``. NCCL needs tensors of the current GPU."""
+
+    def __init__(self, group: Any, torch: Any) -> None:
+        self._group, self._distributed = group, torch
+        self.rank: int = torch.get_rank(group)
+        self.size: int = torch.get_world_size(group)
+
+    def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
+        torch, group = sys.modules["torch"], self._group
+        device = "cuda" if self._distributed.get_backend(group) == "nccl" else "cpu"
+        own = torch.from_numpy(array.reshape(-1).view(np.uint8)).to(device)
+        tensors = [torch.empty_like(own) for _ in range(self.size)]
+        self._distributed.all_gather(tensors, own, group=group)
+        gathered: NDArray[Any] = torch.stack(tensors).cpu().numpy()
+        return gathered.view(array.dtype).reshape(self.size, *array.shape)

@@ -18,7 +18,7 @@ from cases import chance, pick
 from check import Wrong
 
 import adokernels as ado
-from adokernels.large.communicators import on_all_ranks
+from adokernels.distributed import on_all_ranks
 from adokernels.text import failure
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +14,9 @@ import numpy as np
 from adokernels import _core
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-_FILE = "launch.pickle"
 #: Memory whose address the program knows and may pass to kernels as a number. The key is its first
 #: address. The value is the address after its end, and a function that tests whether it exists.
 _known: dict[int, tuple[int, Callable[[], bool]]] = {}
@@ -187,18 +183,6 @@ class Launch:
     shared_bytes: int = 0
     arguments: tuple[NDArray[Any] | Result | bytes, ...] = ()
     names: tuple[str, ...] = ()
-
-    def save(self, folder: Path) -> None:
-        """Write the launch to a file in a folder."""
-        with (folder / _FILE).open("wb") as file:
-            pickle.dump(self, file)
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read a launch that :meth:`save` of a trusted process wrote."""
-        with (folder / _FILE).open("rb") as file:
-            launch: Self = pickle.load(file)
-        return launch
 
     def prepare(self) -> tuple[_core.KernelLaunch, list[_core.DeviceArray]]:
         """Load the kernel and copy the arrays to the GPU.

@@ -1,1 +1,1 @@
-"""Problems that are larger than a device or a machine: blocks, Dask arrays, several processes."""
+"""Problems that are larger than a device or a machine: blocks, Dask arrays."""

@@ -37,11 +37,9 @@ SLOTS = 3
 #: blocks only lengthen the first upload and the last download, which do not overlap with other
 #: work.
 LARGEST_BLOCK = 128 << 20
-#: The smallest number of rows and columns of a tile, unless the matrix has fewer.
-SMALLEST_TILE = 64
-#: The numbers of rows and columns of larger tiles are multiples of this number, so that the rows
-#: of tiles begin at sector boundaries for all types.
-TILE_ALIGNMENT = 64
+#: The smallest number of rows and columns of a tile, unless the matrix has fewer. Larger numbers
+#: are multiples of it, so that the rows of tiles begin at sector boundaries for all types.
+_TILE = 64
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _UNITS |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -374,7 +372,7 @@ def image_plan(
 def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
     """Divide a matrix into approximately square tiles; `memory` is as for :func:`image_plan`."""
     rows, cols = shape
-    smallest = min(rows, SMALLEST_TILE) * min(cols, SMALLEST_TILE)
+    smallest = min(rows, _TILE) * min(cols, _TILE)
     elements = _bytes_per_block(memory, 2 * itemsize * smallest) // (2 * itemsize)
     side = math.isqrt(elements)
     tile_rows = _aligned(min(rows, max(side, elements // cols)), rows)
@@ -385,7 +383,7 @@ def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
 
 
 def _aligned(extent: int, length: int) -> int:
-    """Round down to a multiple of TILE_ALIGNMENT, except for short extents and the whole axis."""
-    if extent == length or extent < TILE_ALIGNMENT:
+    """Round down to a multiple of _TILE, except for short extents and the whole axis."""
+    if extent == length or extent < _TILE:
         return extent
-    return extent - extent % TILE_ALIGNMENT
+    return extent - extent % _TILE

@@ -97,6 +97,24 @@ def capture(
     return Launches([found[i] for i in chosen], graphs)
 
 
+def captured(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    kernel: str | None,
+) -> tuple[Sequence[CapturedLaunch], dict[str, Any]]:
+    """The launches of a function, or a captured launch; and the labels of their record."""
+    name = name_of(function)
+    if isinstance(function, CapturedLaunch):
+        of_kernel(kernel, [function.name], name)
+        return [function], {"routine": "", "variant": name, "problem": ""}
+    launches = capture(function, *args, kernel=kernel, **options)
+    if not launches:
+        raise ValueError(f"{name} launches no kernels outside of CUDA graphs")
+    problem = str(Function(name, function, tuple(args)).inputs)
+    return launches, {"routine": "", "variant": name, "problem": problem}
+
+
 class Known(NamedTuple):
     """A kernel that a front end has compiled in this process."""
 

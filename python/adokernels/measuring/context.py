@@ -66,19 +66,13 @@ def context(device: str) -> dict[str, Any]:
     }
     if cuda:
         facts |= {"device": _core.resolve_device(device), "cuda": cuda}
-        facts["nvidia_smi"] = _state_of_gpu(cuda["uuid"])
     return facts
 
 
 class Contention:
-    """Observes what other processes use from its creation on.
+    """Observes what other processes use from its creation on, directly before the samples.
 
-    Create it directly before the samples, because the GPU must be idle.
-
-    Parameters
-    ----------
-    device
-        The device of the samples.
+    The GPU must be idle then.
     """
 
     def __init__(self, device: str) -> None:
@@ -89,12 +83,9 @@ class Contention:
         self._start = time.perf_counter()
 
     def facts(self, *, waits: bool) -> dict[str, Any]:
-        """The resources that others used; see :func:`adokernels.records.contention.stolen`.
+        """The resources that others used, for :func:`adokernels.records.contention.stolen`.
 
-        Parameters
-        ----------
-        waits
-            Whether the samples contain the waits of threads for a processor.
+        `waits` states whether the samples contain the waits of threads for a processor.
         """
         # The state changes within a second of the last sample.
         state = _state_of_gpu(self._uuid) if self._uuid else {}

@@ -7,22 +7,20 @@ import linecache
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.emulating import Counted, emulated_launches
-from adokernels.measuring.functions import Function, name_of, require_function
-from adokernels.measuring.hotspots import Sources, captured, require_cuda_variant, sources_of
+from adokernels.measuring.functions import Function, name_of
+from adokernels.measuring.hotspots import Sources, kernel_work, require_kernels
 from adokernels.measuring.nsight_report import recorded, run_ncu, why_no_ncu
 from adokernels.measuring.profiling import emulator_hint, of_kernel
-from adokernels.measuring.sass import sass_of_launches
-from adokernels.measuring.stored_call import StoredCall, save_launches
 from adokernels.model.cuda_variant import CudaVariant
-from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.own_variant import OwnVariant
+from adokernels.model.ladder import Variant
+from adokernels.model.problem import Block
+from adokernels.model.routine import BuiltInVariant
 from adokernels.model.source import sources_folder
 from adokernels.records.heatmap import ACCESSES, Accesses, Heatmap, LineCounts
 
@@ -95,78 +93,62 @@ def heatmap(
     """
     if device not in (None, "cuda", "emulator"):
         raise ValueError(f"device must be 'cuda' or 'emulator', got {device!r}")
-    if callable(variant) and not isinstance(variant, Ladder | Variant):
-        require_function(variant, block, "variant")
-        function = Function(name_of(variant), variant, args, options, caller=heatmap)
-        if device == "cuda" or (device is None and not why_no_ncu()):
-            if reason := why_no_ncu():
-                raise _core.Unavailable(f"lines cannot be counted: {reason}{emulator_hint()}")
-            found, about = captured(variant, args, options, kernel)
-            facts, saved = context("cuda"), partial(save_launches, found)
-            of_found = sass_of_launches(found), kernel, sources_of(found)
-            return _by_hardware(saved, *of_found, **about, block=None, context=facts)
-        launches = emulated_launches(function)
-        sources, facts = Sources(texts=_texts_of(launches)), context("emulator")
-        labels = {"routine": "", "variant": function.name, "problem": str(function.inputs)}
-        return _emulated(launches, kernel, sources, **labels, block=None, context=facts)
-    require_cuda_variant(variant, args, options, heatmap)
-    reason = variant.why_unavailable or why_no_ncu()
-    where = device or ("emulator" if reason and isinstance(variant, CudaVariant) else "cuda")
-    if where == "cuda" and reason:
+    reason = require_kernels(variant, args, options, block, heatmap) or why_no_ncu()
+    countable = isinstance(variant, CudaVariant) or not isinstance(variant, Variant)
+    if (device or ("emulator" if reason and countable else "cuda")) == "emulator":
+        return _emulated(variant, args, options, block, kernel)
+    if reason:
         raise _core.Unavailable(f"lines cannot be counted: {reason}{emulator_hint()}")
-    problem = variant.ladder.problem(*args, device=where, variant=variant.name, **options)
-    labels = {"routine": variant.ladder.name, "variant": variant.name, "problem": str(problem)}
-    facts = context(problem.device_id)
-    if isinstance(variant, CudaVariant):
-        sources = Sources(texts={part.path: part.text for part in variant.source.parts})
-    else:
-        sources = Sources(root=sources_folder())
-    if where == "emulator":
-        call = problem.prepare(variant.name, block)
-        launches = _core.emulated_counts(call.timed)
-        if isinstance(variant, OwnVariant):  # PTX can have the lines of another file
-            sources = Sources(texts=_texts_of(launches) | dict(sources.texts))
-        return _emulated(launches, kernel, sources, **labels, block=block, context=facts)
-    launch = variant.source_launch(args, options, block)
-    save: Callable[[Path], None] = (launch or StoredCall.of(variant, args, options, block)).save
-    sass = variant.sass(*args, block=block, **options)
-    return _by_hardware(save, sass, kernel, sources, **labels, block=block, context=facts)
-
-
-def _by_hardware(
-    save: Callable[[Path], None],
-    sass: Iterable[KernelSass],
-    kernel: str | None,
-    sources: Sources,
-    **labels: Any,
-) -> Heatmap:
-    """The counts of the call or the launches that `save` writes to a folder."""
+    work = kernel_work(variant, args, options, block, kernel)
+    sass = work.sass()
     with tempfile.TemporaryDirectory() as folder:
-        report = recorded(save, Path(folder), ["--section", "SourceCounters"])
+        report = recorded(work.stored, Path(folder), ["--section", "SourceCounters"])
         shown = ["--page", "source", "--csv", "--print-source", "sass", "--print-units", "base"]
         page = run_ncu(["--import", str(report), *shown], report)
-    counted = [[*counted_by_hardware(each, sass, sources)] for each in source_page(page)]
+    counted = [[*counted_by_hardware(each, sass, work.sources)] for each in source_page(page)]
     names = [lines[0].kernel if lines else "" for lines in counted]
+    chosen = of_kernel(kernel, names, work.labels["variant"])
     return heatmap_of(
-        (line for i in of_kernel(kernel, names, labels["variant"]) for line in counted[i]),
-        sources,
-        **labels,
+        (line for i in chosen for line in counted[i]),
+        work.sources,
+        **work.labels,
         source=_core.cuda_properties()["name"],
         code="SASS",
+        context=context("cuda"),
     )
 
 
 def _emulated(
-    launches: Sequence[Counted], kernel: str | None, sources: Sources, **labels: Any
+    variant: Variant | Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    block: Block | None,
+    kernel: str | None,
 ) -> Heatmap:
     """The counts of launches on the emulator."""
+    labels: dict[str, Any] = {"variant": name_of(variant), "routine": "", "block": block}
+    sources = Sources(root=sources_folder())
+    if isinstance(variant, Variant):
+        labels |= {"routine": variant.ladder.name, "variant": variant.name}
+        of_variant = {"device": "emulator", "variant": variant.name}
+        problem = variant.ladder.problem(*args, **of_variant, **options)
+        labels["problem"] = str(problem)
+        launches = _core.emulated_counts(problem.prepare(variant.name, block).timed)
+    else:
+        function = Function(name_of(variant), variant, tuple(args), options, caller=heatmap)
+        labels["problem"] = str(function.inputs)
+        launches = emulated_launches(function)
+    if not isinstance(variant, BuiltInVariant):
+        parts = variant.source.parts if isinstance(variant, CudaVariant) else ()
+        sources = Sources(texts=_texts_of(launches) | {part.path: part.text for part in parts})
     names = [info.name for info, _ in launches]
     entries = (
         line
         for i in of_kernel(kernel, names, labels["variant"])
         for line in emulated_counts(launches[i][1], names[i], sources)
     )
-    return heatmap_of(entries, sources, **labels, source="emulator", code="PTX")
+    facts = context("emulator")
+    return heatmap_of(entries, sources, **labels, source="emulator", code="PTX", context=facts)
 
 
 def _texts_of(launches: Iterable[Counted]) -> dict[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -13,28 +13,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels import _core
-from adokernels.kernels.captured import CapturedLaunch
-from adokernels.kernels.launch import Launch
-from adokernels.measuring.capturing import capture
+from adokernels.measuring.capturing import captured
 from adokernels.measuring.context import context
-from adokernels.measuring.functions import Function, name_of, require_function
+from adokernels.measuring.functions import require_function
 from adokernels.measuring.profiling import emulator_hint, of_kernel
-from adokernels.measuring.stored_call import CHILD, StoredCall, environment, save_launches
+from adokernels.measuring.sass import sass_of_launches
+from adokernels.measuring.stored_call import (
+    CHILD,
+    SAMPLES,
+    Stored,
+    StoredCall,
+    environment,
+    store,
+)
 from adokernels.model.ladder import Ladder, Variant, check_options
+from adokernels.model.problem import Block
 from adokernels.model.source import shipped_path, sources_folder
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 from adokernels.text import kind_of
 
+if TYPE_CHECKING:
+    from adokernels.records.sass import KernelSass
+
 #: Number of lines that are shown above and below a line outside of any definition.
 _CONTEXT = 3
-#: The errors of the sampled process that are raised here.
-_ERRORS: Mapping[str, type[Exception]] = {
-    error.__name__: error
-    for error in (_core.Unavailable, _core.CudaError, ValueError, TypeError, MemoryError)
-}
 
 
 def hotspots(
@@ -82,119 +87,97 @@ def hotspots(
         If the device cannot be sampled; the message contains the reason and the remedy. Also if a
         launch of the function cannot be repeated.
     """
-    if callable(variant) and not isinstance(variant, Ladder | Variant):
-        require_function(variant, block, "variant")
-        _check(seconds, _core.why_no_cuda())
-        launches, labels = captured(variant, args, options, kernel)
-        save, sources = partial(save_launches, launches), sources_of(launches)
-        return _sampled(save, sources, seconds, **labels, block=None)
-    require_cuda_variant(variant, args, options, hotspots)
-    _check(seconds, variant.why_unavailable)
-    labels = {"routine": variant.ladder.name, "variant": variant.name}
-    if launch := variant.source_launch(args, options, block):
-        problem = variant.ladder.problem(*args, variant=variant.name, **options)
-        return hotspots_of_launch(
-            launch,
-            sources={part.path: part.text for part in variant.source.parts},
-            **labels,
-            problem=str(problem),
-            seconds=seconds,
-        )
-    call = StoredCall.of(variant, args, options, block)
-    shipped = Sources(root=sources_folder())
-    found = _sampled(call.save, shipped, seconds, **labels, problem=str(call.problem), block=block)
-    of_kernel(kernel, [entry.kernel for entry in found.entries], variant.label)
-    chosen = (entry for entry in found.entries if kernel in (None, entry.kernel))
-    return replace(found, entries=tuple(chosen))
-
-
-def captured(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    options: Mapping[str, Any],
-    kernel: str | None,
-) -> tuple[Sequence[CapturedLaunch], dict[str, Any]]:
-    """The launches of a function, or a captured launch; and the labels of their record."""
-    name = name_of(function)
-    if isinstance(function, CapturedLaunch):
-        of_kernel(kernel, [function.name], name)
-        return [function], {"routine": "", "variant": name, "problem": ""}
-    launches = capture(function, *args, kernel=kernel, **options)
-    if not launches:
-        raise ValueError(f"{name} launches no kernels outside of CUDA graphs")
-    problem = str(Function(name, function, tuple(args)).inputs)
-    return launches, {"routine": "", "variant": name, "problem": problem}
-
-
-def sources_of(launches: Iterable[CapturedLaunch]) -> Sources:
-    """The source files of captured launches."""
-    return Sources(texts={path: text for each in launches for path, text in each.sources.items()})
-
-
-def require_cuda_variant(
-    variant: Variant, args: Sequence[Any], options: Mapping[str, Any], caller: Callable[..., Any]
-) -> None:
-    """Raise TypeError or ValueError unless the caller got a CUDA variant and its options."""
-    if not isinstance(variant, Variant):
-        kind = kind_of(variant)
-        raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
-    if variant.device != "cuda":
-        raise ValueError(
-            f"variant must be a CUDA variant, got {variant.label} on {variant.device}; for the "
-            "CPU, use perf record"
-        )
-    check_options(variant.ladder, args, options, caller)
-
-
-def hotspots_of_launch(
-    launch: Launch,
-    *,
-    sources: Mapping[str, str],
-    routine: str,
-    variant: str,
-    problem: str,
-    seconds: float = 0.5,
-) -> Hotspots:
-    """Find the hot spots of a kernel that was compiled at run time; see :func:`hotspots`.
-
-    The keys of `sources` are their names in the compilation; the other arguments are labels.
-    """
-    _check(seconds, _core.why_no_cuda())
-    labels = {"routine": routine, "variant": variant, "problem": problem, "block": launch.block}
-    return _sampled(launch.save, Sources(texts=sources), seconds, **labels)
-
-
-def _check(seconds: float, why_unavailable: str) -> None:
+    reason = require_kernels(variant, args, options, block, hotspots)
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
-    if why_unavailable:
+    if reason:
         hint = "; remedy: ado.heatmap counts the lines without a GPU" if emulator_hint() else ""
-        raise _core.Unavailable(f"hot spots cannot be sampled: {why_unavailable}{hint}")
+        raise _core.Unavailable(f"hot spots cannot be sampled: {reason}{hint}")
+    return sampled(kernel_work(variant, args, options, block, kernel), kernel, seconds)
 
 
-def _sampled(
-    save: Callable[[Path], None], sources: Sources, seconds: float, **labels: Any
-) -> Hotspots:
-    """The hot spots of the call that `save` writes to a folder."""
-    samples = samples_of(save, seconds)
-    return hotspots_of(samples, sources, **labels, context={**context("cuda"), "seconds": seconds})
+class KernelWork(NamedTuple):
+    """Kernels that another process can launch, with the labels of their records."""
+
+    stored: Stored
+    sources: Sources
+    labels: Mapping[str, Any]  # routine, variant, problem, block
+    sass: Callable[[], Iterable[KernelSass]]
 
 
-def samples_of(save: Callable[[Path], None], seconds: float) -> dict[str, Any]:
-    """Sample the call that `save` writes to a folder, in a fresh process."""
+def require_kernels(
+    work: Any,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    block: Block | None,
+    caller: Callable[..., Any],
+) -> str:
+    """Why a work cannot run here; TypeError or ValueError unless it can launch kernels."""
+    if callable(work) and not isinstance(work, Ladder | Variant):
+        require_function(work, block, "variant")
+        return _core.why_no_cuda()
+    if not isinstance(work, Variant):
+        kind = kind_of(work)
+        raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
+    if work.device != "cuda":
+        raise ValueError(
+            f"variant must be a CUDA variant, got {work.label} on {work.device}; for the CPU, use "
+            "perf record"
+        )
+    check_options(work.ladder, args, options, caller)
+    return work.why_unavailable
+
+
+def kernel_work(
+    work: Variant | Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    block: Block | None,
+    kernel: str | None,
+) -> KernelWork:
+    """The kernels of a variant, of a captured launch or of a function that launches kernels."""
+    if not isinstance(work, Variant):
+        found, labels = captured(work, args, options, kernel)
+        texts = {path: text for each in found for path, text in each.sources.items()}
+        launches = [replace(each) for each in found]  # without loaded kernels
+        machine_code = partial(sass_of_launches, found)
+        return KernelWork(launches, Sources(texts=texts), labels | {"block": None}, machine_code)
+    labels = {"routine": work.ladder.name, "variant": work.name, "block": block}
+    sass = partial(work.sass, *args, block=block, **options)
+    if launch := work.source_launch(args, options, block):
+        problem = work.ladder.problem(*args, variant=work.name, **options)
+        texts = {part.path: part.text for part in work.source.parts}
+        return KernelWork([launch], Sources(texts=texts), labels | {"problem": str(problem)}, sass)
+    call = StoredCall.of(work, args, options, block)
+    shipped = Sources(root=sources_folder())
+    return KernelWork(call, shipped, labels | {"problem": str(call.inputs)}, sass)
+
+
+def sampled(work: KernelWork, kernel: str | None, seconds: float) -> Hotspots:
+    """The hot spots of a work, or of its kernel with this name."""
+    samples = samples_of(work.stored, seconds)
+    names = [name for name, *_ in samples["lines"]]
+    chosen = of_kernel(kernel, names, work.labels["variant"])
+    samples |= {"lines": [samples["lines"][i] for i in chosen]}
+    facts = {**context("cuda"), "seconds": seconds}
+    return hotspots_of(samples, work.sources, **work.labels, context=facts)
+
+
+def samples_of(work: Stored, seconds: float) -> dict[str, Any]:
+    """Sample a work in a fresh process."""
     # Modules are loaded at the first launch, when the sampler exists.
     variables = environment(CUDA_MODULE_LOADING="LAZY")
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder))
+        store(work, Path(folder))
         command = [sys.executable, "-m", CHILD, "sample", folder, str(float(seconds))]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-        output = Path(folder) / "samples.json"
+        output = Path(folder) / SAMPLES
         if not output.exists():
             end = "\n".join(done.stderr.strip().splitlines()[-5:])
             raise RuntimeError(f"the sampled process ended with status {done.returncode}: {end}")
-        result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
-    if error := result.get("error"):
-        raise _ERRORS.get(error["type"], RuntimeError)(error["message"])
+        result: dict[str, Any] | Exception = pickle.loads(output.read_bytes())
+    if isinstance(result, Exception):
+        raise result
     return result
 
 
@@ -239,7 +222,7 @@ class Sources:
 
     def line_of(self, path: str, line: int) -> str:
         """The code of a line; empty if the file cannot be read or has fewer lines."""
-        lines = (self._text_of(path) or "").splitlines()
+        lines = self._text_of(path).splitlines()
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def excerpts_of(self, entries: Iterable[OfLine]) -> list[Excerpt]:
@@ -249,7 +232,7 @@ class Sources:
             inside = self.root and entry.path and not Path(entry.path).is_absolute()
             if not (inside or entry.path in self.texts) or any(entry in e for e in found):
                 continue
-            lines = (self._text_of(entry.path) or "").splitlines()
+            lines = self._text_of(entry.path).splitlines()
             is_python = entry.path.endswith(".py") or entry.path.startswith("<")
             definition_at = _function_at if is_python else _block_at
             first, last = definition_at(lines, entry.line)
@@ -259,13 +242,13 @@ class Sources:
             found[Excerpt(path=entry.path, line=first, text=text)] = None
         return list(found)
 
-    def _text_of(self, path: str) -> str | None:
+    def _text_of(self, path: str) -> str:
         if path in self.texts:
             return self.texts[path]
         try:
             return ((self.root or Path()) / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            return None
+            return ""
 
 
 def _function_at(lines: Sequence[str], line: int) -> tuple[int, int]:

@@ -121,7 +121,7 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     -----
     A metric that the report lacks is unknown, as on a GPU that does not have it. ``--set full``
     contains nearly all. ncu writes numbers in the notation of the user's locale. If all numbers of
-    a file are ambiguous, such as 117.344, the mark separates thousands.
+    a file are ambiguous, such as 117.344, the point is the decimal mark.
     """
     require((str, os.PathLike), "a path", path=path)
     file = Path(path)
@@ -334,7 +334,7 @@ def _launch(row: Mapping[str, str], cells: Mapping[str, tuple[str, str]], mark: 
         elif 0 <= (value := number * _factor(unit)) <= _LARGEST:  # false if it is NaN
             values[name] = value
     return _Launch(
-        kernel=_short(row["Kernel Name"] or "unknown"),
+        kernel=visible(_core.kernel_name(_UNNAMED.sub("", row["Kernel Name"])) or "unknown"),
         grid=_extent(row.get("Grid Size"), values.get("launch__grid_size")),
         block=_extent(row.get("Block Size"), values.get("launch__block_size")),
         capability=row.get("CC") or "",
@@ -352,21 +352,7 @@ def _extent(text: str | None, count: float | None) -> tuple[int, ...]:
 
 
 #: The anonymous namespace, as ncu writes it.
-_UNNAMED = re.compile(r"^(<?unnamed>|\(anonymous namespace\))::")
-
-
-def _short(name: str) -> str:
-    """The kernel's name with its template arguments, without result type and parameters."""
-    depth, end = 0, len(name)
-    if name.endswith(")"):
-        for end in range(len(name) - 1, -1, -1):
-            depth += {")": 1, "(": -1}.get(name[end], 0)
-            if not depth:
-                break
-    short = (name[:end] or name).removeprefix("void ").strip()
-    return visible(_UNNAMED.sub("", short))
-
-
+_UNNAMED = re.compile(r"^(void )?<?unnamed>::")
 #: Larger values are errors of the report.
 _LARGEST = 2.0**62
 #: Numbers that only one of the two notations permits: 1,234.5 or 1.234,5.
@@ -376,30 +362,22 @@ _WITH_COMMA = re.compile(r"-?(\d{1,3}(\.\d{3})+,\d+|\d{1,3}(\.\d{3}){2,}|\d+,(\d
 
 #: Spaces and apostrophes separate thousands in some locales, in addition to one of the two marks.
 _SEPARATOR = re.compile(r"(?<=\d)[ \xa0\u202f'\u2019](?=\d{3}(?!\d))")
-#: Numbers in groups of three digits, whose mark is ambiguous: 1,234 or 1.234.
-_GROUPED = re.compile(r"-?[1-9]\d{0,2}([.,])\d{3}")
 
 
 def _decimal_mark(texts: Iterable[str]) -> str:
     """The decimal mark of a file: ncu writes numbers in the notation of the user's locale.
 
-    ncu writes two or six decimals, so three digits after a mark are thousands.
+    Numbers such as 1,234 and 1.234 do not show it.
     """
-    certain, likely = set(), set()
-    for text in (_SEPARATOR.sub("", text) for text in texts):
-        if _WITH_POINT.fullmatch(text):
-            certain.add(".")
-        elif _WITH_COMMA.fullmatch(text):
-            certain.add(",")
-        elif grouped := _GROUPED.fullmatch(text):
-            likely.add("," if grouped[1] == "." else ".")
-    found = certain or likely
+    numbers = [_SEPARATOR.sub("", text) for text in texts]
+    marks = {".": _WITH_POINT, ",": _WITH_COMMA}
+    found = [mark for mark, form in marks.items() if any(map(form.fullmatch, numbers))]
     if len(found) > 1:
         raise ValueError(
             "the numbers of a CSV file must have one decimal mark, got both '.' and ','; write "
             "the file again with LC_ALL=C"
         )
-    return found.pop() if found else "."
+    return found[0] if found else "."
 
 
 def _number(text: str, mark: str) -> float | None:

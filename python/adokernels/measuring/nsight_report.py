@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from adokernels import _core, toolkit
-from adokernels.measuring.stored_call import CHILD, StoredCall, environment
+from adokernels.measuring.stored_call import CHILD, Stored, StoredCall, environment, store
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import sources_folder
 from adokernels.records.measurement import Cache
@@ -59,7 +59,7 @@ def write_nsight_report(
     with tempfile.TemporaryDirectory() as folder:
         sections = ["--set", "full", "--import-source", "yes"]
         sections += ["--source-folders", str(sources_folder() / "cuda")]
-        replace_file(target, recorded(call.save, Path(folder), sections, cache).read_bytes())
+        replace_file(target, recorded(call, Path(folder), sections, cache).read_bytes())
 
 
 def why_no_ncu() -> str:
@@ -67,14 +67,18 @@ def why_no_ncu() -> str:
     return "" if toolkit.program("ncu") else f"ncu is missing; remedy: {_INSTALL}"
 
 
-def recorded(
-    save: Callable[[Path], None], folder: Path, sections: Sequence[str], cache: Cache = "cold"
-) -> Path:
-    """The report of the call that `save` writes to a folder, with these options of ncu."""
+def recorded(work: Stored, folder: Path, sections: Sequence[str], cache: Cache = "cold") -> Path:
+    """The report of a call or of launches, with these options of ncu."""
     report = folder / f"report{SUFFIX}"
-    save(folder)
+    store(work, folder)
+    options = [
+        *("--clock-control", "none", "--cache-control", {"cold": "all", "warm": "none"}[cache]),
+        *("--target-processes", "all"),
+        *("--profile-from-start", "off"),  # the process starts and stops the profiler
+        *("--export", str(report)),
+    ]
     child = [sys.executable, "-m", CHILD, "profile", str(folder)]
-    run_ncu([*sections, *_options(report, cache), *child], report)
+    run_ncu([*sections, *options, *child], report)
     return report
 
 
@@ -87,16 +91,6 @@ def _check_path(path: Path) -> None:
         raise FileNotFoundError(f"{path.parent} must be a folder, and does not exist")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise PermissionError(f"{path} must be writable")
-
-
-def _options(report: Path, cache: Cache) -> list[str]:
-    control = {"cold": "all", "warm": "none"}[cache]
-    return [
-        *("--clock-control", "none", "--cache-control", control),
-        *("--target-processes", "all"),
-        *("--profile-from-start", "off"),  # the process starts and stops the profiler
-        *("--export", str(report)),
-    ]
 
 
 def run_ncu(arguments: Sequence[str], report: Path) -> str:

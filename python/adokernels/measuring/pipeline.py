@@ -31,7 +31,7 @@ from adokernels.measuring.functions import (
 from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.sampling import Sampler, Timing, clock_reached
+from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.model.checker import Checker, reason
 from adokernels.model.ladder import Variant
 from adokernels.model.problem import Block, Call, Problem, kernels_on
@@ -60,31 +60,14 @@ class Skipped(Exception):
 
 @dataclass(eq=False, kw_only=True)
 class Work:
-    """A variant, function, peer or stage that is prepared and checked, and can be measured.
+    """A variant, function, peer or stage that is prepared and checked, and can be measured."""
 
-    Attributes
-    ----------
-    sampler
-        How to time it, with its name.
-    fields
-        The fields of its record, except for its times, checks and counts.
-    call
-        The call of a variant, which is checked again after timing; None for other works.
-    counted
-        The work that the counters count: a function without arguments, or a call of the core. None:
-        it is not counted.
-    errors
-        The errors in its checks; None if they are unknown.
-    checked
-        Whether its result was compared with another one.
-    """
-
-    sampler: Sampler
-    fields: Mapping[str, Any]
-    call: Call | None = None
-    counted: Any = None
-    errors: Errors | None = None
-    checked: bool = True
+    sampler: Sampler  # with its name
+    fields: Mapping[str, Any]  # of its record, without times, checks and counts
+    call: Call | None = None  # of a variant, which is checked again after timing
+    counted: Any = None  # what the counters count: a function, or a call of the core; or None
+    errors: Errors | None = None  # in its checks; None if unknown
+    checked: bool = True  # whether its result was compared with another one
     profile: Profile | None = None
     experiments: Experiments | None = None
 
@@ -95,24 +78,14 @@ class Work:
 
 
 class Pipeline:
-    """The works of one measurement, on one device.
-
-    Attributes
-    ----------
-    works
-        By name, in order.
-    skipped
-        The reason why each of the other works has no measurement.
-    interrupted
-        Whether Ctrl-C ended the measurement.
-    """
+    """The works of one measurement by name, on one device; for others, why they are skipped."""
 
     def __init__(self, device: str, timing: Timing, display: ProgressDisplay) -> None:
         require_clock(device)
         self.device, self.timing, self.display = device, timing, display
         self.works: dict[str, Work] = {}
         self.skipped: dict[str, str] = {}
-        self.interrupted = False
+        self.interrupted = False  # by Ctrl-C
         self._contention: dict[str, Any] = {}
 
     def prepare(self, makers: Mapping[str, Callable[[], Work]]) -> list[Work]:
@@ -153,7 +126,8 @@ class Pipeline:
     def records(self) -> dict[str, Measurement]:
         """The record of each work that was measured, by name."""
         works = {work.name: work for work in self._left() if work.sampler.seconds}
-        reached = clock_reached(work.sampler for work in self.works.values())
+        all_series = (work.sampler.series for work in self.works.values())
+        reached = max((series.reached for series in all_series), default=0.0)
         shared: dict[str, Any] = {
             "cache": self.timing.cache,
             "flush": self.timing.flush,

@@ -90,33 +90,29 @@ def profile(
             )
         check_options(ladder, args, options, profile)
         where = device or ("emulator" if _core.device() == "emulator" else "cuda")
-        if where != "emulator":
-            require_counters(metrics)
-        problem = ladder.problem(*args, device=where, **options)
-        name = named.name if named else problem.best()
-        call, where = problem.prepare(name, block), problem.device_id
-        if where != "emulator":
-            label = f"{ladder.name}[{name}]"
-            return _only(kernel, collect(call.timed, label, metrics, cache, where, context(where)))
-        count = partial(emulated_profile, call)
     else:
         require_function(what, block)
         if device not in (None, "cuda", "emulator"):
             raise TypeError(f"device must be 'cuda' or 'emulator' for callables, got {device!r}")
-        function = Function(name_of(what), what, args, options, caller=profile)
-        if device != "emulator":
-            require_counters(metrics)
-            facts = context("cuda")
-            return _only(kernel, collect(function.run, function.name, metrics, cache, facts=facts))
-        count = partial(profile_of_function, function)
-    if metrics != "default":
+        where = device or "cuda"
+    if where != "emulator":
+        require_counters(metrics)
+    elif metrics != "default":
         raise ValueError(f"metrics must be 'default' on the emulator, got {metrics!r}")
-    return _only(kernel, count())
-
-
-def _only(kernel: str | None, found: Profile) -> Profile:
-    """The launches of the kernel with this name, or of all kernels."""
-    chosen = of_kernel(kernel, [each.kernel.name for each in found.kernels], found.label)
+    if isinstance(what, Ladder | Variant):
+        problem = ladder.problem(*args, device=where, **options)
+        call = problem.prepare(named.name if named else problem.best(), block)
+        work, label, where = call.timed, call.label, problem.device_id
+        count = partial(emulated_profile, call)
+    else:
+        function = Function(name_of(what), what, args, options, caller=profile)
+        work, label = function.run, function.name
+        count = partial(profile_of_function, function)
+    if where == "emulator":
+        found = count()
+    else:
+        found = collect(work, label, metrics, cache, where, context(where))
+    chosen = of_kernel(kernel, [each.kernel.name for each in found.kernels], label)
     return replace(found, kernels=tuple(found.kernels[i] for i in chosen))
 
 

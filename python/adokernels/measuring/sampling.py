@@ -12,7 +12,7 @@ import math
 import random
 import resource
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -231,45 +231,6 @@ class Sampler:
         }
 
 
-def clock_reached(samplers: Iterable[Sampler]) -> float:
-    """The clock of the fastest samples of a run, in Hz; 0 if it is unknown."""
-    return max((float(np.quantile(s.clocks, 0.9)) for s in samplers if s.clocks), default=0.0)
-
-
-def sample_interleaved(
-    samplers: Sequence[Sampler],
-    *,
-    warm: bool,
-    precision: float,
-    budget: float,
-    display: ProgressDisplay,
-) -> None:
-    """Take one sample of every sampler per round, in random order, until all have stopped.
-
-    A sampler is sampled until all samplers and the ratios of their times have converged, or its
-    time is used up, because the speed of the others depends on the code that runs before them, and
-    ratios are computed per round. A disturbed sample stays in the record and does not count. A
-    sampler whose function raises an exception is not sampled any more; it keeps the exception.
-    All samplers share `budget` equally, in seconds.
-    """
-    start, budget = time.perf_counter(), budget / max(len(samplers), 1)
-    for sampler in display.each("warming up", samplers, lambda s: s.name):
-        with sampler.stopped_by_errors():
-            sampler.warm_up(warm=warm, limit=_WARM_UP_SHARE * budget)
-    warmed = (time.perf_counter() - start) / max(len(samplers), 1)
-    budget = max(budget - warmed, _LEAST_LEFT * budget)
-    display.begin_timing(len(samplers), budget * len(samplers))
-    while not _are_done(samplers, precision):
-        active = [sampler for sampler in samplers if not sampler.exhausted]
-        random.shuffle(active)
-        for sampler in active:
-            if display.is_due():
-                done = [each.done(budget) for each in samplers]
-                display.show(sampler.name, sum(part == 1 for part in done), sum(done))
-            with sampler.stopped_by_errors():
-                sampler.sample(precision=precision, budget=budget)
-
-
 def _are_done(samplers: Sequence[Sampler], precision: float) -> bool:
     """Whether no sampler needs a further round."""
     if not all(sampler.stopped for sampler in samplers):
@@ -346,15 +307,31 @@ class Timing:
         display: ProgressDisplay,
         share: float = 1.0,
     ) -> None:
-        """Sample interleaved until all medians have converged or a share of the time is used up."""
-        default = _DEFAULT_PRECISION[device]
-        sample_interleaved(
-            samplers,
-            warm=not self.cold,
-            precision=default if self.precision is None else self.precision,
-            budget=share * self.left,
-            display=display,
-        )
+        """Take one sample of every sampler per round, in random order, until all have stopped.
+
+        A sampler is sampled until all samplers and the ratios of their times have converged, or its
+        time is used up, because the speed of the others depends on the code that runs before them,
+        and ratios are computed per round. A disturbed sample stays in the record and does not
+        count. A sampler whose function raises an exception is not sampled any more; it keeps the
+        exception. All samplers have equal parts of a share of the time that is left.
+        """
+        precision = _DEFAULT_PRECISION[device] if self.precision is None else self.precision
+        start, budget = time.perf_counter(), share * self.left / max(len(samplers), 1)
+        for sampler in display.each("warming up", samplers, lambda s: s.name):
+            with sampler.stopped_by_errors():
+                sampler.warm_up(warm=not self.cold, limit=_WARM_UP_SHARE * budget)
+        warmed = (time.perf_counter() - start) / max(len(samplers), 1)
+        budget = max(budget - warmed, _LEAST_LEFT * budget)
+        display.begin_timing(len(samplers), budget * len(samplers))
+        while not _are_done(samplers, precision):
+            active = [sampler for sampler in samplers if not sampler.exhausted]
+            random.shuffle(active)
+            for sampler in active:
+                if display.is_due():
+                    done = [each.done(budget) for each in samplers]
+                    display.show(sampler.name, sum(part == 1 for part in done), sum(done))
+                with sampler.stopped_by_errors():
+                    sampler.sample(precision=precision, budget=budget)
 
 
 def require_finite(**limits: float | None) -> None:

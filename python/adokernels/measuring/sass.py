@@ -9,8 +9,8 @@ from typing import Any
 from adokernels import _core
 from adokernels.kernels.captured import CapturedLaunch
 from adokernels.machine_code import kernels_in, sass_of
+from adokernels.measuring.capturing import captured
 from adokernels.measuring.functions import require_function
-from adokernels.measuring.hotspots import captured
 from adokernels.measuring.profiling import of_kernel
 from adokernels.model.ladder import Variant
 from adokernels.records.sass import KernelSass, Sass

@@ -1,26 +1,24 @@
-"""The call of a built-in variant in files, and the fresh process that reads and runs it.
+"""A call or its launches in a file, and the fresh process that reads and runs them.
 
-The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the `StoredCall`,
-the `Launch` or the captured launches of the folder for ``ado.hotspots``, and writes
-``samples.json``. ``profile FOLDER`` runs them for ncu.
+The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the work of the
+folder for ``ado.hotspots``, and writes the samples. ``profile FOLDER`` runs it for ncu.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
+import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
-from adokernels.kernels.captured import CapturedLaunch, load_launch
+from adokernels.kernels.captured import CapturedLaunch
 from adokernels.kernels.launch import Launch
 from adokernels.model.ladder import Variant
 from adokernels.model.libraries import on_host
@@ -28,18 +26,21 @@ from adokernels.model.problem import Block, Call
 from adokernels.model.registry import routines
 from adokernels.records.inputs import Inputs
 
-#: This module, which runs a stored call in a fresh process.
+#: This module, which runs stored work in a fresh process.
 CHILD = "adokernels.measuring.stored_call"
-_CALL, _OPERANDS = "call.json", "operands.npz"
+#: The samples, or the error.
+SAMPLES = "samples.pickle"
+_FILE = "work.pickle"
 
 
 @dataclass(frozen=True)
 class StoredCall:
-    """A call of a variant, with packed copies of its operands in host memory."""
+    """A call of a built-in variant, with packed copies of its operands in host memory."""
 
-    variant: Variant
+    routine: str
+    variant: str
     arrays: Sequence[NDArray[Any]]
-    problem: Inputs
+    inputs: Inputs
     block: Block | None  # None: the default
 
     @classmethod
@@ -50,31 +51,37 @@ class StoredCall:
         ladder = variant.ladder
         arrays = [on_host(a) for a in args] if args else ladder.task.random_operands()
         problem = ladder.problem(*arrays, device="cpu", **options)
-        return cls(variant, problem.host_arguments, problem.inputs, block)
+        return cls(ladder.name, variant.name, problem.host_arguments, problem.inputs, block)
 
-    def save(self, folder: Path) -> None:
-        """Write the call to files in a folder, which :func:`prepared_call` reads."""
-        call = {
-            "routine": self.variant.ladder.name,
-            "variant": self.variant.name,
-            "block": self.block,
-            "options": self.problem.options,
-        }
-        (folder / _CALL).write_text(json.dumps(call), encoding="utf-8")
-        np.savez(folder / _OPERANDS, *self.arrays)
+    def prepare(self) -> Call:
+        """Prepare the call."""
+        options = dict(self.inputs.options)
+        problem = routines[self.routine].problem(*self.arrays, variant=self.variant, **options)
+        return problem.prepare(self.variant, self.block)
 
 
-def prepared_call(folder: Path) -> Call:
-    """Prepare the call that :meth:`StoredCall.save` wrote."""
-    call = json.loads((folder / _CALL).read_text(encoding="utf-8"))
-    with np.load(folder / _OPERANDS) as stored:
-        arrays = [stored[f"arr_{i}"] for i in range(len(stored.files))]
-    options: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in call["options"].items()
-    }
-    problem = routines[call["routine"]].problem(*arrays, variant=call["variant"], **options)
-    block = call["block"]
-    return problem.prepare(call["variant"], None if block is None else tuple(block))
+#: What the fresh process runs.
+Stored = StoredCall | Sequence[Launch] | Sequence[CapturedLaunch]
+
+
+def store(work: Stored, folder: Path) -> None:
+    """Write the work to a folder, for the fresh process."""
+    (folder / _FILE).write_bytes(pickle.dumps(work))
+
+
+def prepared(folder: Path) -> tuple[Any, Callable[[], object]]:
+    """The stored work as the sampler needs it, and a function that runs it once."""
+    work: Stored = pickle.loads((folder / _FILE).read_bytes())
+    if not isinstance(work, Sequence):
+        call = work.prepare()
+        return call.timed, call.run
+    pairs = [launch.prepare() for launch in work]
+
+    def run() -> None:
+        for launch, _arrays in pairs:  # the arrays exist as long as this function
+            launch.run(0)
+
+    return [launch for launch, _ in pairs], run
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -85,57 +92,24 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def sample(folder: Path, seconds: float) -> None:
-    """Sample a call or a launch, and write the samples or the error to its folder."""
+    """Sample the work of a folder, and write the samples or the error to this folder."""
     try:
-        result = _samples(folder, seconds)
+        result: Any = _samples(folder, seconds)
     except Exception as error:
-        result = {"error": {"type": type(error).__name__, "message": str(error)}}
-    (folder / "samples.json").write_text(json.dumps(result), encoding="utf-8")
+        result = error
+    (folder / SAMPLES).write_bytes(pickle.dumps(result))
 
 
 def _samples(folder: Path, seconds: float) -> dict[str, Any]:
     sampler = _core.Sampler()  # it must exist before the first kernel launch
-    if (folder / _CALL).exists():
-        samples = sampler.collect(prepared_call(folder).timed, seconds)
-    else:
-        launches, _arrays = _prepared_launches(folder)
-        samples = sampler.collect(launches, seconds)
+    work, _run = prepared(folder)
+    samples = sampler.collect(work, seconds)
     return {
         "reasons": list(samples.reasons),
         "lines": [[s.kernel, s.path, s.line, list(s.samples)] for s in samples.lines],
         "dropped": samples.dropped,
         "unattributed": samples.unattributed,
     }
-
-
-def save_launches(launches: Sequence[CapturedLaunch], folder: Path) -> None:
-    """Write captured launches to a folder, in order."""
-    for i, launch in enumerate(launches):
-        launch.save(folder / f"{i:05}.ado")
-
-
-def _prepared_launches(folder: Path) -> tuple[list[_core.KernelLaunch], list[Any]]:
-    """Prepare the launches of a folder; keep the arrays alive as long as the launches are used."""
-    captured = map(load_launch, sorted(folder.glob("*.ado")))
-    stored: list[CapturedLaunch | Launch] = [*captured] or [Launch.load(folder)]
-    pairs = [each.prepare() for each in stored]
-    launches, arrays = zip(*pairs, strict=True)
-    return list(launches), list(arrays)
-
-
-def profiled(folder: Path) -> None:
-    """Run the call or the launches of the folder for a profiler."""
-    if (folder / _CALL).exists():
-        run_profiled(prepared_call(folder).run)
-        return
-    launches, arrays = _prepared_launches(folder)
-
-    def run() -> None:
-        for launch in launches:
-            launch.run(0)
-
-    run_profiled(run)
-    del arrays  # they are used until here
 
 
 def run_profiled(run: Callable[[], object]) -> None:
@@ -160,4 +134,4 @@ if __name__ == "__main__":
     if verb == "sample":
         sample(folder, float(sys.argv[3]))
     else:
-        profiled(folder)
+        run_profiled(prepared(folder)[1])

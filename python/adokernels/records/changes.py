@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from adokernels.records.forms import Length
 from adokernels.records.measurement import Measurement
-from adokernels.records.record import Entries, Fields, StoredRecord
+from adokernels.records.record import Entries, Fields, Rows, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
 from adokernels.records.sweep import Sweep
@@ -56,7 +56,7 @@ class ComparedVariant(Fields):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SweepComparison(StoredRecord, ShownAsTables, Plotted, Entries[ComparedVariant]):
+class SweepComparison(StoredRecord, Rows, ShownAsTables, Plotted, Entries[ComparedVariant]):
     """The variants that two sweeps have in common, or functions compared with the first one.
 
     It is a sequence of :class:`ComparedVariant`.

@@ -40,27 +40,13 @@ _OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
 class TimedSeries(NamedTuple):
-    """The samples of one measurement, in the order taken.
+    """The samples of one measurement, in the order taken; arrays are empty if unknown."""
 
-    Attributes
-    ----------
-    seconds
-        Seconds per call.
-    waits
-        The longest time per call that a thread waited for a processor; empty if unknown.
-    clocks
-        SM clocks; empty if unknown.
-    facts
-        The context of the measurement; see :func:`stolen`.
-    switches
-        How often the system took a processor from a thread during each sample; empty if unknown.
-    """
-
-    seconds: _Samples
-    waits: _Samples = np.empty(0)
-    clocks: _Samples = np.empty(0)
-    facts: Mapping[str, Any] = {}
-    switches: _Samples = np.empty(0)
+    seconds: _Samples  # per call
+    waits: _Samples = np.empty(0)  # the longest time per call that a thread waited for a processor
+    clocks: _Samples = np.empty(0)  # of the multiprocessors
+    facts: Mapping[str, Any] = {}  # the context of the measurement; see stolen()
+    switches: _Samples = np.empty(0)  # how often the system took a processor from a thread
 
     @property
     def reached(self) -> float:
@@ -207,16 +193,8 @@ def stolen(facts: Mapping[str, Any]) -> tuple[float, str]:
     """The largest share of the time of a whole run that others can have taken, and the reason.
 
     The share is 0 and the reason is empty if nothing is known, or if the waits of the samples
-    contain the time that others took.
-
-    Parameters
-    ----------
-    facts
-        The context of the run. ``facts["contention"]`` has the processors that other processes and
-        the hypervisor used (``other_processes``, ``steal``), the number of ``processors``, and, on
-        a GPU, the utilisation by other processes in percent (``gpu_utilization``) and the states
-        before the first and after the last sample (``nvidia_smi_before``, ``nvidia_smi_after``).
-        Without ``waits``, the waits of threads are unknown.
+    contain the time that others took. `facts` is the context of the run, with the facts of
+    :class:`adokernels.measuring.context.Contention` as ``facts["contention"]``.
     """
     found = facts.get("contention")
     if not isinstance(found, Mapping):
@@ -225,9 +203,8 @@ def stolen(facts: Mapping[str, Any]) -> tuple[float, str]:
         number_in(dict(found if name in found else facts), name) or 0.0
         for name in ("other_processes", "steal", "processors", "threads", "gpu_utilization")
     )
-    for state in (found.get("nvidia_smi_before"), found.get("nvidia_smi_after"),
-                  facts.get("nvidia_smi")):  # fmt: skip
-        if slowdown := _slowdown(state):
+    for when in ("before", "after"):
+        if slowdown := _slowdown(found.get(f"nvidia_smi_{when}")):
             return 1.0, f"the GPU reduced its clock ({slowdown})"
     if threads and steal > _STOLEN * processors:
         words = f"the hypervisor used {steal:.1f} of {processors:.0f} processors"

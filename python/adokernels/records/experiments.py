@@ -27,38 +27,18 @@ _CONDITIONS = ("size", "cache", "isa", "threads")
 class Run(Fields):
     """The times of a variant under stated conditions.
 
-    Attributes
-    ----------
-    size
-        ``"given"``: the operands of the measurement. ``"L1"``, ``"L2"`` or ``"L3"``: operands and
-        results that fit in this cache, back to back. ``"smallest"``: one element per long
-        dimension.
-    cache
-        ``"cold"`` or ``"warm"``, as for measurements.
-    isa
-        The instruction set of a variant; empty for functions.
-    threads
-        The largest number of threads that a variant may use; 0 if it is not known.
-    seconds
-        Seconds per call, one number per sample, without the longest wait of a thread for a
-        processor.
-    processors
-        The mean number of processors that the process used during the samples; 0 if not measured.
-    flops, bytes
-        FLOPs that the variant executes and bytes that it requests, from its own formulas.
-    footprint
-        Bytes of operands and results.
+    The sizes ``"L1"``, ``"L2"`` and ``"L3"`` are operands and results that fit in this cache.
     """
 
     size: str = GIVEN
-    cache: str
-    isa: str = ""
-    threads: Count = 0
-    seconds: Seconds
-    processors: Amount = 0.0
-    flops: Amount
+    cache: str  # "cold" or "warm", as for measurements
+    isa: str = ""  # the instruction set of a variant; empty for functions
+    threads: Count = 0  # the largest number that a variant may use; 0 if unknown
+    seconds: Seconds  # per call, without the longest wait of a thread for a processor
+    processors: Amount = 0.0  # the mean number that the process used; 0 if not measured
+    flops: Amount  # that the variant executes, and bytes that it requests, from its own formulas
     bytes: Amount
-    footprint: Amount
+    footprint: Amount  # bytes of operands and results
 
     @cached_property
     def time(self) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
+from adokernels.text import printable
 
 #: The value of `get_origin` for arrays: numpy.ndarray, or an alias of it (from NumPy 2.5).
 ARRAY = get_origin(NDArray[np.float64])
@@ -90,7 +91,7 @@ class InvalidField(ValueError):
 
     def __str__(self) -> str:
         """For example ``"measurements[3].samples[0] must be a finite number, got 'a'"``."""
-        parts = (f"[{p}]" if isinstance(p, int) else f".{shortened(p)}" for p in self.place)
+        parts = (f"[{p}]" if isinstance(p, int) else f".{printable(p, _SHOWN)}" for p in self.place)
         return f"{''.join(parts).removeprefix('.') or 'the record'} {self.words}"
 
 
@@ -249,12 +250,7 @@ def _check(value: Any, words: str, kind: Any, length: Length | None = None) -> N
 def _wrong(words: str, value: Any) -> InvalidField:
     if isinstance(value, dict) and len(value) == 1:
         value = _NOT_FINITE.get(str(value.get(NUMBER)), value)
-    return InvalidField(f"must be {words}, got {shortened(repr(value))}")
-
-
-def shortened(text: str) -> str:
-    """The beginning of a text, for an error message."""
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return InvalidField(f"must be {words}, got {printable(repr(value), _SHOWN)}")
 
 
 def number_in(context: Context, *names: str) -> float | None:

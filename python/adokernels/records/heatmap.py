@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from adokernels.records.forms import Amount, Context, Count, Grid
-from adokernels.records.hotspots import Excerpt
+from adokernels.records.hotspots import Excerpt, OfLine, by_place
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.what_if import WhatIf
@@ -38,21 +38,14 @@ WARP = 32
 class Accesses(Fields):
     """Accesses of one kind.
 
-    Attributes
-    ----------
-    requests
-        Instructions of warps.
-    transfers
-        Sectors of 32 bytes of global or local memory, wavefronts of shared memory, or different
-        addresses of constant memory. Lanes that update the same address with an atomic operation
-        do so one after another: each repetition is a further sector or wavefront.
-    ideal
-        Minimum number of transfers for the same bytes; for atomics, without repetitions.
+    Transfers are sectors of 32 bytes of global or local memory, wavefronts of shared memory, or
+    different addresses of constant memory. Lanes that update the same address with an atomic
+    operation do so one after another: each repetition is a further sector or wavefront.
     """
 
-    requests: Count = 0
+    requests: Count = 0  # instructions of warps
     transfers: Count = 0
-    ideal: Count = 0
+    ideal: Count = 0  # the fewest transfers for the same bytes; for atomics, without repetitions
 
     def __add__(self, other: Accesses) -> Accesses:
         pairs = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
@@ -75,51 +68,24 @@ class Accesses(Fields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineCounts(Fields):
-    """The counts of a source line, or of one machine instruction of it.
+class LineCounts(OfLine):
+    """The counts of a source line, or of one machine instruction of it."""
 
-    Attributes
-    ----------
-    kernel
-        The kernel's name; empty for the sum of all kernels.
-    path, line, text
-        The position in the source, and the code of the line. Without line information, the path is
-        empty and the line 0.
-    address, instruction
-        The address in the kernel and the text of the machine instruction; 0 and empty if the counts
-        are of the whole line.
-    instructions
-        Executed instructions of warps.
-    lanes
-        Active lanes of all executed instructions, predicated lanes excluded.
-    fp64
-        FP64 instructions of threads.
-    loads, stores, atomics, shared_loads, shared_stores, shared_atomics
-        Accesses to global and to shared memory.
-    local_loads, local_stores
-        Accesses to local memory: spilled registers (only on a GPU), and arrays indexed at run time.
-    constant_loads
-        Loads from constant memory; only the emulator counts them.
-    """
-
-    kernel: str
-    path: str
-    line: Count
-    text: str
-    address: Count = 0
-    instruction: str = ""
-    instructions: Count
-    lanes: Count
+    address: Count = 0  # of the machine instruction in the kernel; 0 for a whole line
+    instruction: str = ""  # its text; empty for a whole line
+    instructions: Count  # executed by warps
+    lanes: Count  # active in all executed instructions, without predicated lanes
     loads: Accesses = field(default_factory=Accesses)
     stores: Accesses = field(default_factory=Accesses)
     shared_loads: Accesses = field(default_factory=Accesses)
     shared_stores: Accesses = field(default_factory=Accesses)
-    fp64: Count = 0
+    fp64: Count = 0  # FP64 instructions of threads
     atomics: Accesses = field(default_factory=Accesses)
     shared_atomics: Accesses = field(default_factory=Accesses)
+    # Local memory: spilled registers (only on a GPU), and arrays indexed at run time.
     local_loads: Accesses = field(default_factory=Accesses)
     local_stores: Accesses = field(default_factory=Accesses)
-    constant_loads: Accesses = field(default_factory=Accesses)
+    constant_loads: Accesses = field(default_factory=Accesses)  # counted only by the emulator
 
     @property
     def mean_lanes(self) -> float:
@@ -136,13 +102,8 @@ class LineCounts(Fields):
         """The sum of the counts of one line."""
         first, *others = entries
         counts = {
-            "instructions": first.instructions + sum(e.instructions for e in others),
-            "lanes": first.lanes + sum(e.lanes for e in others),
-            "fp64": first.fp64 + sum(e.fp64 for e in others),
-            **{
-                name: sum((getattr(e, name) for e in others), getattr(first, name))
-                for name in ACCESSES
-            },
+            name: sum((getattr(e, name) for e in others), getattr(first, name))
+            for name in ("instructions", "lanes", "fp64", *ACCESSES)
         }
         return cls(kernel="", path=first.path, line=first.line, text=first.text, **counts)
 
@@ -187,10 +148,7 @@ class Heatmap(StoredRecord, ShownAsTables, Entries[LineCounts]):
     @cached_property
     def lines(self) -> tuple[LineCounts, ...]:
         """The counts per source line, in the order of files and lines."""
-        found: dict[tuple[str, int], list[LineCounts]] = {}
-        for entry in self.entries:
-            if entry.path:
-                found.setdefault((entry.path, entry.line), []).append(entry)
+        found = by_place(self.entries)
         return tuple(LineCounts.summed(found[place]) for place in sorted(found))
 
     @property

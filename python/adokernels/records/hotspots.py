@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from adokernels.records.forms import Context, Count, Grid, Length, Size
 from adokernels.records.record import Entries, Fields, StoredRecord
@@ -19,33 +19,28 @@ if TYPE_CHECKING:
 _NOT_ISSUED = "_not_issued"
 
 
-class OfLine(Protocol):
-    """An entry of a source line."""
+@dataclass(frozen=True, kw_only=True)
+class OfLine(Fields):
+    """An entry of a source line in one kernel, or in all kernels if `kernel` is empty."""
 
-    @property
-    def path(self) -> str:
-        """The name of the file."""
+    kernel: str  # its name with template arguments
+    path: str  # relative to the repository, or as the compiler recorded it; empty if unknown
+    line: Count  # 0 if unknown
+    text: str  # the code of the line
 
-    @property
-    def line(self) -> int:
-        """The number of the line."""
+
+Located = TypeVar("Located", bound=OfLine)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineSamples(Fields):
+class LineSamples(OfLine):
     """The samples of one source line in one kernel.
 
-    `kernel` is its name with template arguments. `path` is relative to the repository, or as the
-    compiler recorded it. Without line information, it is empty and `line` is 0. `text` is the code
-    of the line. `reasons` has the samples per stall reason, with the names of Nsight Compute.
-    ``"selected"`` is not a stall: the warp issued an instruction. `not_issued` counts the samples
-    taken while the scheduler issued no instruction of any warp.
+    `reasons` has the samples per stall reason, with the names of Nsight Compute. ``"selected"`` is
+    not a stall: the warp issued an instruction. `not_issued` counts the samples taken while the
+    scheduler issued no instruction of any warp.
     """
 
-    kernel: str
-    path: str
-    line: Count
-    text: str
     reasons: Annotated[Mapping[str, Size], Length(1)]
     not_issued: Count
 
@@ -57,15 +52,9 @@ class LineSamples(Fields):
 
 @dataclass(frozen=True, kw_only=True)
 class HotLine(LineSamples):
-    """The samples of one source line in all kernels of a variant; ``kernel`` is empty.
+    """The samples of one source line in all kernels of a variant; ``kernel`` is empty."""
 
-    Attributes
-    ----------
-    share
-        Fraction of the samples of all lines.
-    """
-
-    share: float
+    share: float  # fraction of the samples of all lines
 
     @property
     def reason(self) -> str:
@@ -146,10 +135,7 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     @cached_property
     def lines(self) -> tuple[HotLine, ...]:
         """The source lines, those with the most samples first."""
-        found: dict[tuple[str, int], list[LineSamples]] = {}
-        for entry in self.entries:
-            if entry.path:
-                found.setdefault((entry.path, entry.line), []).append(entry)
+        found = by_place(self.entries)
         lines = [_summed(entries, self.samples) for entries in found.values()]
         return tuple(sorted(lines, key=lambda line: -line.samples))
 
@@ -162,6 +148,15 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     def reasons(self) -> Mapping[str, int]:
         """Samples per stall reason over all lines, in descending order."""
         return _added(entry.reasons for entry in self.entries)
+
+
+def by_place(entries: Iterable[Located]) -> dict[tuple[str, int], list[Located]]:
+    """The entries of each file and line; entries without line information are omitted."""
+    found: dict[tuple[str, int], list[Located]] = {}
+    for entry in entries:
+        if entry.path:
+            found.setdefault((entry.path, entry.line), []).append(entry)
+    return found
 
 
 def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:

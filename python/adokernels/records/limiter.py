@@ -126,6 +126,3 @@ class Limiter:
             parts.append(self.unknown)
         note = ", by experiment" if self.tried else "" if self.counted else ", without counters"
         return visible(f"{self.name}{note}: {'; '.join(parts)}")
-
-    def __str__(self) -> str:
-        return repr(self)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from adokernels import _core
 from adokernels.records.forms import Amount, Context, Count, Device, Length, Positive, number_in
-from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import NO_LIMIT, number, percent
 
@@ -112,8 +112,10 @@ def _speed(slow: Ceiling, fast: Ceiling) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Machine(StoredRecord, ShownAsTables):
+class Machine(StoredRecord, ShownAsTables, Entries[Ceiling]):
     """The measured and theoretical ceilings of one device, at the thread count used.
+
+    It is a sequence of :class:`Ceiling`; ``machine["DRAM copy"]`` is the ceiling with this name.
 
     Attributes
     ----------
@@ -131,6 +133,8 @@ class Machine(StoredRecord, ShownAsTables):
     """
 
     KIND = "machine"
+    _ENTRIES = ("ceilings",)
+    _NAME = "name"
 
     device: Device
     name: str
@@ -139,15 +143,10 @@ class Machine(StoredRecord, ShownAsTables):
     context: Context = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> Ceiling:
-        """The ceiling with this name, for example ``"DRAM copy"`` or ``"FP64 fma"``."""
-        for ceiling in self.ceilings:
-            if ceiling.name == name:
-                return ceiling
-        if name in self.refused:
-            raise KeyError(f"the ceiling {name!r} was refused: {self.refused[name]}")
-        names = [c.name for c in self.ceilings]
-        raise KeyError(f"no ceiling {name!r}{_core.suggest(name, names)}")
+    def _why_not(self, which: str, names: list[str]) -> str:
+        if which in self.refused:
+            return f"the ceiling {which!r} was refused: {self.refused[which]}"
+        return f"no ceiling {which!r}{_core.suggest(which, names)}"
 
     def of_kind(
         self, kind: Literal["bandwidth", "compute", "link", "tensor"]

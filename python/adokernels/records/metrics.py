@@ -43,15 +43,9 @@ PIPES = {
 COMPUTE_BREAKDOWN = {
     "issue slots": "sm__inst_issued",
     "executed instructions": "sm__inst_executed",
-    "ALU pipe": "sm__pipe_alu_cycles_active",
-    "FMA pipe": "sm__pipe_fma_cycles_active",
+    **{f"{name} pipe": PIPES[name] for name in ("ALU", "FMA", "FP64", "tensor", "XU", "LSU")},
+    **{f"{name} pipe": PIPES[name] for name in ("ADU", "uniform")},
     "heavy FMA pipe": "sm__pipe_fmaheavy_cycles_active",
-    "FP64 pipe": "sm__pipe_fp64_cycles_active",
-    "tensor pipe": "sm__pipe_tensor_cycles_active",
-    "XU pipe": "sm__inst_executed_pipe_xu",
-    "LSU pipe": "sm__inst_executed_pipe_lsu",
-    "ADU pipe": "sm__inst_executed_pipe_adu",
-    "uniform pipe": "sm__inst_executed_pipe_uniform",
     "branch unit": "sm__inst_executed_pipe_cbu_pred_on_any",
     "memory instructions (MIO)": "sm__mio_inst_issued",
     "MIO queue reads": "sm__mio_pq_read_cycles_active",
@@ -396,18 +390,16 @@ class _Asked(dict[str, float]):
         return self[name]
 
 
-def default_metrics() -> tuple[str, ...]:
-    """The metrics of the default set: all quantities and the breakdown of the speed of light."""
-    asked = (m for quantity in QUANTITIES for m in quantity.metrics if m != EMULATED_BARRIERS)
-    parts = [of_peak(metric) for group in LEVELS.values() for metric in group.values()]
-    weights = ["smsp__inst_issued.sum"]
-    return tuple(dict.fromkeys([*asked, *parts, *weights]))
-
-
+#: The metrics of all quantities, the breakdown of the speed of light, and a weight.
+_DEFAULT = (
+    *(m for quantity in QUANTITIES for m in quantity.metrics if m != EMULATED_BARRIERS),
+    *(of_peak(metric) for group in LEVELS.values() for metric in group.values()),
+    "smsp__inst_issued.sum",
+)
 #: Sets of metrics by name. "light" excludes metrics that need instrumented code.
 METRIC_SETS = {
-    "default": default_metrics(),
-    "light": tuple(metric for metric in default_metrics() if "sass" not in metric),
+    "default": tuple(dict.fromkeys(_DEFAULT)),
+    "light": tuple(dict.fromkeys(metric for metric in _DEFAULT if "sass" not in metric)),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
@@ -16,11 +17,13 @@ import numpy as np
 
 from adokernels import _core, later
 from adokernels.records.forms import NUMBER, reader, stored_fields
-from adokernels.storage import replace_file
+from adokernels.storage import replace_file, write_csv
+from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     from typing_extensions import Self
 
 
@@ -127,8 +130,8 @@ class StoredRecord(Fields):
             self.from_dict(record)
         except RecursionError as error:
             raise ValueError("the record has too many levels of lists and objects") from error
-        if rows := getattr(self, "records", None):
-            record[ROWS] = [{k: _finite(v) for k, v in row.items()} for row in rows()]
+        if isinstance(self, Rows):
+            record[ROWS] = [{k: _finite(v) for k, v in row.items()} for row in self.records()]
         return _document(self.KIND, record)
 
     def save(self, path: str | Path) -> None:
@@ -147,10 +150,12 @@ class StoredRecord(Fields):
 
 
 class Entries(Generic[Entry]):
-    """Base of records that are sequences; entries that have a variant are found by its name."""
+    """Base of records that are sequences, whose entries are also found by name."""
 
     #: The fields with entries. The first field is the sequence; names are searched in all fields.
     _ENTRIES: ClassVar[tuple[str, ...]]
+    #: The attribute with the name of an entry.
+    _NAME: ClassVar[str] = "variant"
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries)
@@ -163,33 +168,68 @@ class Entries(Generic[Entry]):
     @overload
     def __getitem__(self, which: slice) -> tuple[Entry, ...]: ...
     def __getitem__(self, which: int | str | slice) -> Entry | tuple[Entry, ...]:
-        """An entry by its position or by the name of its variant, or several by their positions.
+        """An entry by its position or by its name, or several entries by their positions.
 
         Raises
         ------
         IndexError
             If there is no such position.
         KeyError
-            If there is no such variant.
+            If there is no such name.
         """
         if not isinstance(which, str):
             return self._entries[which]
-        named: list[tuple[Entry, str]] = [
-            (entry, entry.variant)
-            for field in self._ENTRIES
-            for entry in getattr(self, field)
-            if hasattr(entry, "variant")
-        ]
-        for entry, name in named:
+        entries: Iterator[Entry] = (e for field in self._ENTRIES for e in getattr(self, field))
+        named = [(getattr(entry, self._NAME, None), entry) for entry in entries]
+        for name, entry in named:
             if name == which:
                 return entry
-        names = [name for _, name in named]
-        raise KeyError(f"{which!r} was not measured{_core.suggest(which, names)}")
+        raise KeyError(self._why_not(which, [name for name, _ in named if name]))
+
+    def _why_not(self, which: str, names: list[str]) -> str:
+        """Why there is no entry with a name."""
+        return f"{which!r} was not measured{_core.suggest(which, names)}"
 
     @property
     def _entries(self) -> tuple[Entry, ...]:
         entries: tuple[Entry, ...] = getattr(self, self._ENTRIES[0])
         return entries
+
+
+class Rows:
+    """Base of records that are also a table, for other programs."""
+
+    #: The columns that are the index of the data frame.
+    _INDEX: ClassVar[tuple[str, ...]] = ("variant",)
+
+    @abstractmethod
+    def records(self) -> list[dict[str, Any]]:
+        """The table as one dictionary per row, in SI units."""
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table as a CSV file, in SI units.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        write_csv(path, self.records())
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table as a pandas frame, in SI units.
+
+        Raises
+        ------
+        ImportError
+            If pandas, which is optional, is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            remedy = installation("frames")
+            raise ImportError(f"to_frame needs pandas; remedy: {remedy}") from error
+        return pd.DataFrame(self.records()).set_index(list(self._INDEX))
 
 
 def plain_json(kind: str, content: Any) -> str:

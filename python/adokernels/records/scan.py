@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from adokernels.records import contention
 from adokernels.records.forms import Amount, Length
 from adokernels.records.measurement import Measurement
-from adokernels.records.record import Entries, Fields, StoredRecord
+from adokernels.records.record import Entries, Fields, Rows, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
-from adokernels.records.sweep import Sweep, frame_of
-from adokernels.storage import write_csv
+from adokernels.records.sweep import Sweep
 from adokernels.text import binary_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
-
-    import pandas as pd
 
     from adokernels.records.machine import Machine
 
@@ -140,7 +136,7 @@ def elements(n: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
+class Scan(StoredRecord, Rows, ShownAsTables, Plotted, Entries[Sweep]):
     """Measurements of a routine or of functions over a range of sizes; a sequence of sweeps.
 
     Attributes
@@ -159,6 +155,7 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
 
     KIND = "scan"
     _ENTRIES = ("sweeps",)
+    _INDEX = ("problem", "variant")
 
     routine: str
     sweeps: Annotated[tuple[Sweep, ...], Length(1)]
@@ -287,20 +284,6 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
             for s, size in zip((*self, *calls), [*sizes, *({} for _ in calls)], strict=True)
             for m, record in zip((*s.measurements, *s.peers), s.records(), strict=True)
         ]
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the records as a CSV file, in SI units, with one line per measurement.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written; an existing file is unchanged.
-        """
-        write_csv(path, self.records())
-
-    def to_frame(self) -> pd.DataFrame:
-        """The records as a pandas frame, in SI units; see :meth:`Sweep.to_frame`."""
-        return frame_of(self.records(), "problem", "variant")
 
     @property
     def caches(self) -> dict[str, float]:

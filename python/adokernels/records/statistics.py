@@ -190,37 +190,25 @@ def compare(
     clocks, other load) cancels in their ratio. A small difference between unpaired samples may be
     drift, so a larger difference is required.
 
-    Parameters
-    ----------
-    ours, theirs
-        Seconds per call.
-    ratio
-        The ratio of times that is shown with the verdict. The interval contains it.
-    z
-        Half the width of the interval in standard errors; default 3.29, for 99.9 %.
-
-    Returns
-    -------
-    verdict
-        "faster" or "slower" only if the whole 99.9 % interval of the ratio differs from 1 by more
-        than 1 % (5 % unpaired), and each half of the rounds alone agrees at 95 %; "same" if the
-        interval is within 2 % of 1; else "unclear". Fewer than 11 samples cannot give a 99.9 %
-        interval, so the verdict is then "unclear", unless there are at least 5 and the range of the
-        ratio is at least 2 or at most 1/2.
-    interval
-        The 99.9 % confidence interval of the median of the ratios per round, or of the ratio of the
-        medians if the samples are not paired; with fewer than 11 samples, the range of the ratios.
+    The verdict is "faster" or "slower" only if the whole interval of the ratio differs from 1 by
+    more than 1 % (5 % unpaired), and each half of the rounds alone agrees at 95 %; "same" if the
+    interval is within 2 % of 1. Fewer than 11 samples cannot give a 99.9 % interval, so the range
+    of their ratios decides. The interval is of the median of the ratios per round, or of the ratio
+    of the medians if the samples are not paired. It contains `ratio`, which is shown with it. `z`
+    is half its width in standard errors.
     """
-    ratios = _per_round(ours, theirs)
+    n = min(len(ours), len(theirs))
+    ratios = np.asarray(theirs[:n], float) / np.asarray(ours[:n], float)  # per round
     if paired:
         found = median_interval(ratios, z)
     else:
         mine, other = (median_interval(samples, z) for samples in (ours, theirs))
         found = other[0] / mine[1], other[1] / mine[0]
     low, high = interval = min(found[0], ratio), max(found[1], ratio)
-    n = len(ratios)
     if n < FEWEST_SAMPLES:
-        return _plain(n, interval), interval
+        if n >= _FEWEST_PLAIN and (low >= _PLAIN or high <= 1 / _PLAIN):
+            return (Verdict.FASTER if low >= _PLAIN else Verdict.SLOWER), interval
+        return Verdict.UNCLEAR, interval
     parts = (ratios[: n // 2], ratios[n // 2 :])
     halves = [median_interval(part) for part in parts] if paired else [interval]
     if beyond_margin(interval, paired=paired):
@@ -239,15 +227,6 @@ def beyond_margin(interval: tuple[float, float], *, paired: bool) -> bool:
     return low > 1 + margin or high < 1 - margin
 
 
-def _plain(samples: int, interval: tuple[float, float]) -> Verdict:
-    """The verdict on few samples: only a large difference in the whole range counts."""
-    if samples >= _FEWEST_PLAIN and interval[0] >= _PLAIN:
-        return Verdict.FASTER
-    if samples >= _FEWEST_PLAIN and interval[1] <= 1 / _PLAIN:
-        return Verdict.SLOWER
-    return Verdict.UNCLEAR
-
-
 def resolution(ratio: float, interval: tuple[float, float], *, paired: bool) -> float:
     """The smallest difference that 95 of 100 such runs would find, as a fraction.
 
@@ -256,10 +235,3 @@ def resolution(ratio: float, interval: tuple[float, float], *, paired: bool) -> 
     """
     low, high = interval
     return _MARGINS[paired] + 1.5 * (high - low) / 2 / ratio
-
-
-def _per_round(ours: Samples, theirs: Samples) -> NDArray[np.float64]:
-    """The ratios theirs / ours of the rounds in which both were sampled."""
-    n = min(len(ours), len(theirs))
-    ratios: NDArray[np.float64] = np.asarray(theirs[:n], float) / np.asarray(ours[:n], float)
-    return ratios

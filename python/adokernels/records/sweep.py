@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import mix_limit
-from adokernels.records.record import Entries, StoredRecord
+from adokernels.records.record import Entries, Rows, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Verdict
-from adokernels.storage import write_csv
 from adokernels.text import NO_LIMIT, percent
-from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
-
-    import pandas as pd
 
 
 _ROOF, _PEAK = "roof", "FMA peak"
@@ -44,7 +39,7 @@ class NearestLimit(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
+class Sweep(StoredRecord, Rows, ShownAsTables, Entries[Measurement]):
     """The variants of one ladder, measured interleaved on one problem, in ladder order.
 
     Attributes
@@ -233,26 +228,6 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         unknown = {"peer": True, "flops_per_second": None, "intensity": None}
         return records + [_record(self, m, None) | unknown for m in self.peers]
 
-    def to_csv(self, path: str | Path) -> None:
-        """Write the step table as a CSV file, in SI units, with one line per measurement.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written; an existing file is unchanged.
-        """
-        write_csv(path, self.records())
-
-    def to_frame(self) -> pd.DataFrame:
-        """The step table as a pandas frame, in SI units.
-
-        Raises
-        ------
-        ImportError
-            If pandas, which is optional, is not installed.
-        """
-        return frame_of(self.records(), "variant")
-
 
 def as_sweep(record: Any) -> Any:
     """A measurement as a sweep of one variant; another record unchanged."""
@@ -260,16 +235,6 @@ def as_sweep(record: Any) -> Any:
         return record
     name = record.variant if record.routine == FUNCTION else record.routine
     return Sweep(routine=name, measurements=(record,), machine=record.machine)
-
-
-def frame_of(records: list[dict[str, Any]], *index: str) -> pd.DataFrame:
-    """Dictionaries as a pandas frame with these columns as index; ImportError without pandas."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        remedy = installation("frames")
-        raise ImportError(f"to_frame needs pandas; remedy: {remedy}") from error
-    return pd.DataFrame(records).set_index(list(index))
 
 
 def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]:

@@ -130,6 +130,7 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
 
     KIND = "what_if"
     _ENTRIES = ("trials",)
+    _NAME = "experiment"
 
     routine: str
     variant: str
@@ -181,10 +182,10 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
         KeyError
             If there is no such experiment.
         """
-        found = {trial.experiment: trial for trial in self.trials}
-        if experiment not in found:
-            raise KeyError(f"experiment must be one of {', '.join(found)}, got {experiment!r}")
-        return found[experiment]
+        return self[experiment]
+
+    def _why_not(self, which: str, names: list[str]) -> str:
+        return f"experiment must be one of {', '.join(names)}, got {which!r}"
 
 
 def largest(trials: Iterable[Trial]) -> Trial | None:
