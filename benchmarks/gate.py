@@ -15,12 +15,10 @@ interval by order statistics (Hoefler & Belli, SC15). A round is a pair of proce
 differ more between processes than within one (Kalibera & Jones, "Rigorous benchmarking in
 reasonable time", ISMM 2013).
 
-The machine code of a variant is the same if its kernels consist of the same instruction words;
-names, addresses and source lines do not count. A variant fails if its whole interval differs from 1
-by more than 1 %, if its median ratio does and its machine code or launch differs, or if only one
-wheel computes it. A call or an import fails if its whole interval is above 1.05. Verdicts that fail
-are in upper case; the exit status is then 1. The rows "NumPy" time the same expressions in both
-processes: they show the noise.
+A variant fails if its whole interval differs from 1 by more than 1 %, or if only one wheel computes
+it. A call or an import fails if its whole interval is above 1.05. Verdicts that fail are in upper
+case; the exit status is then 1. The rows "NumPy" time the same expressions in both processes: they
+show the noise.
 """
 
 from __future__ import annotations
@@ -45,24 +43,20 @@ from typing import Any
 
 from gate_worker import MOST_SAMPLES
 
-import adokernels as ado
-from adokernels import _core, machine_code
 from adokernels.records.statistics import FEWEST_SAMPLES, Z999, median_interval
 
 VARIANT_MARGIN, CALL_MARGIN = 0.01, 0.05
 VISIT_SECONDS = 0.02  # sampling time in one process, before the other one continues
 WORKER = Path(__file__).with_name("gate_worker.py")
-Kernels = dict[str, list[str]]  # digests of the instruction words, by the kernel's readable name
 
 
 @dataclass
 class Item:
-    """The times of a variant or of a kind of call, and whether both wheels run the same."""
+    """The times of a variant or of a kind of call."""
 
     #: Seconds per call of the old and the new wheel, one pair per round.
     seconds: list[tuple[float, float]] = field(default_factory=list)
     operands: str = ""  # identity of the operands of a variant; empty for a call
-    code: str = ""  # kernels of both: "same", "differs" or "launch differs"; empty if unknown
     declined: tuple[str, str] = ("", "")  # reasons of the old and the new wheel
 
     @property
@@ -75,7 +69,7 @@ class Item:
         """In upper case if the gate fails."""
         if any(self.declined):
             return "declined" if all(self.declined) else "BROKEN"
-        return verdict(self.ratios, self.code, call=not self.operands)
+        return verdict(self.ratios, call=not self.operands)
 
 
 @dataclass
@@ -84,7 +78,6 @@ class State:
 
     wheels: list[str]  # digests of the two files
     device: str
-    kernels: list[Kernels] = field(default_factory=lambda: [{}, {}])  # of the old and the new wheel
     gpus: list[str] = field(default_factory=list)  # one per part of the run
     items: dict[str, Item] = field(default_factory=dict)  # by their names in gate_worker.py
 
@@ -93,7 +86,7 @@ class State:
         self.items = {n: Item(**i) if isinstance(i, dict) else i for n, i in self.items.items()}
 
 
-# --- Statistics and machine code ------------------------------------------------------------------
+# --- Statistics -----------------------------------------------------------------------------------
 
 
 def fast_mean(samples: Iterable[float]) -> float:
@@ -102,7 +95,7 @@ def fast_mean(samples: Iterable[float]) -> float:
     return statistics.fmean(ordered[: (len(ordered) + 1) // 2])
 
 
-def verdict(ratios: Sequence[float], code: str = "", *, call: bool = False) -> str:
+def verdict(ratios: Sequence[float], *, call: bool = False) -> str:
     """The verdict on the ratios of all rounds; in upper case if the gate fails."""
     if len(ratios) < FEWEST_SAMPLES:
         return "too few rounds"
@@ -112,34 +105,7 @@ def verdict(ratios: Sequence[float], code: str = "", *, call: bool = False) -> s
         return "SLOWER"
     if high < 1 - margin:
         return "faster" if call else "FASTER"
-    if abs(statistics.median(ratios) - 1) > margin and "differs" in code:
-        return "CODE DIFFERS"
     return "same" if 1 - margin <= low and high <= 1 + margin else "unclear"
-
-
-def kernels_of(folder: Path) -> Kernels:
-    """The kernels of the package in a folder."""
-    found: dict[str, set[str]] = collections.defaultdict(set)
-    with contextlib.suppress(ado.Unavailable):
-        for module in folder.glob("adokernels/_core*.so"):
-            for arch in machine_code.architectures(module):
-                for cubin in machine_code.cubins_of(module, arch).values():
-                    sections = {s.name: s.content for s in machine_code._sections(cubin)}
-                    for symbol in (kernel.symbol for kernel in machine_code.kernels_in(cubin)):
-                        digest = hashlib.sha1(sections[f".text.{symbol}"]).hexdigest()
-                        found[_core.kernel_name(symbol)].add(digest)
-    return {name: sorted(digests) for name, digests in found.items()}
-
-
-def compare_code(kernels: Sequence[Kernels], launched: Sequence[Sequence[Any]]) -> str:
-    """Compare the kernels, pairs of name and launch, that the old and the new wheel launch."""
-    old, new = ([kernels[i].get(name) for name, _ in launched[i]] for i in (0, 1))
-    if None in old + new or not old + new:
-        return ""
-    if old != new:
-        return "differs"
-    old, new = ([launch for _, launch in calls] for calls in launched)
-    return "same" if old == new else "launch differs"
 
 
 # --- Measurement ----------------------------------------------------------------------------------
@@ -176,10 +142,10 @@ def one_round(state: State, folders: Sequence[Path], only: Sequence[str], end: f
         for name in shuffled(names):
             if time.monotonic() > end:
                 return
-            time_item(state.items[name], name, processes, state.kernels)
+            time_item(state.items[name], name, processes)
 
 
-def time_item(item: Item, name: str, processes: Sequence[Any], kernels: Sequence[Kernels]) -> None:
+def time_item(item: Item, name: str, processes: Sequence[Any]) -> None:
     """Add the times of one round."""
     old, new = prepared = ask(processes, "prepare", name)
     item.declined = old.get("error", ""), new.get("error", "")
@@ -189,7 +155,6 @@ def time_item(item: Item, name: str, processes: Sequence[Any], kernels: Sequence
     if item.operands != new.get("operands", ""):
         item.declined = "", f"operands must be {item.operands}, got {new.get('operands')}"
         return
-    item.code = compare_code(kernels, [reply.get("kernels", ()) for reply in prepared])
     count = int(VISIT_SECONDS / max(reply["seconds"] for reply in prepared))
     count = min(max(count, 1), MOST_SAMPLES)
     samples: tuple[list[float], list[float]] = [], []
@@ -225,8 +190,7 @@ def report(state: State) -> Iterator[str]:
             old, new = (f"{1e6 * statistics.median(side):>11.2f}" for side in times)
             low, high = median_interval(item.ratios, Z999)
             ratio = f"{statistics.median(item.ratios):>9.4f}{low:>9.4f}{high:>9.4f}"
-            code = f" ({item.code})" if item.code else ""
-            yield f"{name:<42}{old}{new}{ratio}{len(item.seconds):>7}  {item.verdict}{code}"
+            yield f"{name:<42}{old}{new}{ratio}{len(item.seconds):>7}  {item.verdict}"
     for text in sorted(named, key=str.isupper):
         yield f"{text}: {len(named[text])}" + f": {', '.join(named[text])}" * (text != "same")
 
@@ -255,8 +219,6 @@ def main() -> None:
             state = State(wheels, options.device)
         if options.device == "cuda":
             state.gpus.append(gpu())
-            if not any(state.kernels):
-                state.kernels = list(map(kernels_of, folders))
         while time.monotonic() < (end := started + options.seconds):
             one_round(state, folders, options.only, end)
             if options.json:

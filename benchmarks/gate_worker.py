@@ -196,7 +196,7 @@ class Worker:
         return seconds
 
     def _call_of_variant(self, name: str, last: str) -> tuple[Callable[[], object], dict[str, Any]]:
-        """A call, the identity of its operands, and the names and launches of its kernels."""
+        """A call, and the identity of its operands."""
         variant, declined = self._ado.routines[name][last], []
         for number in [*range(len(self._problems[name])), "in place"]:
             operands, digest = self._operands_of(name, 0 if number == "in place" else number)
@@ -206,10 +206,7 @@ class Worker:
             except (ValueError, TypeError) as error:
                 declined.append(error)
                 continue
-            kernels = variant.resources(*operands, **options) if self._gpu else ()
-            launches = [[k.name, [k.grid, k.block, k.dynamic_shared_bytes]] for k in kernels]
-            found = {"operands": f"{number}, {digest}", "kernels": launches}
-            return partial(variant, *operands, out=out), found
+            return partial(variant, *operands, out=out), {"operands": f"{number}, {digest}"}
         raise declined[0]
 
     def _operands_of(self, name: str, number: int) -> tuple[list[Any], str]:

@@ -1,4 +1,4 @@
-"""benchmarks/gate.py: statistic, verdict, comparison of machine code, and a short run."""
+"""benchmarks/gate.py: statistic, verdict, and a short run."""
 
 import json
 import math
@@ -12,7 +12,6 @@ import pytest
 from scripts import load_script
 
 import adokernels
-from adokernels import _core
 
 gate = load_script("benchmarks/gate.py")
 
@@ -51,14 +50,6 @@ def test_a_change_of_two_percent_is_found(rng):
     assert [gate.verdict(rounds(rng, 0.98)) for _ in range(100)].count("FASTER") > 95
 
 
-def test_other_code_must_have_the_same_speed(rng):
-    ratios = [0.95, 1.02, 1.05] * 5
-    assert gate.verdict(ratios, "same") == gate.verdict(ratios) == "unclear"
-    assert gate.verdict(ratios, "differs") == gate.verdict(ratios, "launch differs")
-    assert gate.verdict(ratios, "differs") == "CODE DIFFERS"
-    assert gate.verdict(rounds(rng, 1), "differs") == "same"
-
-
 def test_calls_may_become_faster_and_a_little_slower(rng):
     assert gate.verdict(rounds(rng, 1.03), call=True) == "same"
     assert gate.verdict(rounds(rng, 1.1), call=True) == "SLOWER"
@@ -70,28 +61,6 @@ def test_a_variant_that_one_wheel_lacks_is_broken():
     assert item.verdict == "BROKEN"
     item.declined = "a has more than 256 rows", "more than 256 rows"
     assert item.verdict == "declined"
-
-
-def test_only_instruction_words_count():
-    found = gate.kernels_of(Path(_core.__file__).parent.parent)
-    if not found:
-        pytest.skip("no kernels")
-    single, double = (found[f"average_matvec_combine<{kind}>"] for kind in ("float", "double"))
-    assert single != double
-    assert len({digest for digests in found.values() for digest in digests}) > 0.9 * len(found)
-    assert gate.kernels_of(Path(__file__).parent) == {}
-
-
-def test_kernels_and_launches_are_compared_in_order():
-    kernels = [{"first": ["a"], "second": ["b"]}, {"one": ["a"], "two": ["b"]}]
-    old = [["first", [[8], [256], 0]], ["second", [[1], [32], 0]]]
-    new = [["one", [[8], [256], 0]], ["two", [[1], [32], 0]]]
-    assert gate.compare_code(kernels, [old, new]) == "same"
-    assert gate.compare_code(kernels, [old, new[::-1]]) == "differs"
-    new[0][1] = [[4], [512], 0]
-    assert gate.compare_code(kernels, [old, new]) == "launch differs"
-    assert gate.compare_code([{}, {}], [old, new]) == ""
-    assert gate.compare_code(kernels, [[], []]) == ""
 
 
 @pytest.fixture
