@@ -14,13 +14,12 @@ from conftest import NO_CUDA
 from scripts import load_script
 
 import adokernels as ado
-from adobook.score import limiters
 from adokernels import _core, cli, toolkit
 from adokernels.diagnosis import diagnosis
 from adokernels.diagnosis.gpu_rules import by_trials
 from adokernels.kernels.launch import Launch
 from adokernels.ptx import cut
-from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
+from adokernels.records.limiter import Kind, Limiter
 from adokernels.records.what_if import Trial, WhatIf
 from adokernels.text import ratio
 from adokernels.whatif import emulation, experiments, rewriting, timing
@@ -837,27 +836,6 @@ def test_the_rules_of_limiters(trials, grid, limiter):
     found = by_trials(m, timed_record(*trials))
     assert found.name == limiter
     assert bool(found.unknown) == (limiter == "unknown" and found.tried)
-
-
-def test_limiters_of_experiments_are_scored():
-    counted = make_transpose(counters=True)
-    problem = str(counted.variants[0].problem)
-    records = [
-        timed_record(timed_trial("no bank conflicts", 1.5), problem=problem, variant="naive"),
-        timed_record(timed_trial("loads hit L1", 2), problem=problem, variant="naive"),
-        timed_record(NO_GAIN, problem=problem, variant="tiled"),
-    ]
-    score = limiters([counted], records)
-    assert [row.variant for row in score.known] == ["transpose[naive]"]
-    assert score.rows[0].tried.kind == "memory"  # the largest gain of both records
-    memory = replace(score.rows[0], counted=Limiter(kind=Kind.DRAM))
-    stall = Evidence("stall long scoreboard: 50 %", 0.5, None, Provenance.COUNTED)
-    latency = replace(memory, counted=Limiter(kind=Kind.LATENCY, evidence=(stall,)))
-    barrier = replace(stall, statement="stall barrier: 50 %")
-    other = replace(memory, counted=Limiter(kind=Kind.LATENCY, evidence=(barrier,)))
-    compute = replace(memory, counted=Limiter(kind=Kind.COMPUTE))
-    assert [row.agrees for row in (memory, latency, other, compute)] == [True, True, False, False]
-    assert "1 of 2, 50 %" in repr(score)
 
 
 @pytest.mark.parametrize(

@@ -1,27 +1,21 @@
 """The accuracy of the diagnoses of whole ladders, including the incorrect ones.
 
 ``python -m adobook.score FOLDER...`` scores the stored sweeps of folders: which steps the diagnosis
-names, whether their bounds hold, and whether the limiters that experiments show agree with the
-limiters that counters show.
+names, and whether their bounds hold.
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import adokernels as ado
-from adobook.text import write_table
 from adokernels.diagnosis.diagnosis import CONFIRMED
-from adokernels.diagnosis.gpu_rules import by_trials
-from adokernels.diagnosis.limiter import limiter
-from adokernels.records.limiter import Kind, Limiter, Step
+from adokernels.records.limiter import Step
 from adokernels.records.sweep import Sweep
-from adokernels.records.what_if import WhatIf
 from adokernels.tables.diagnoses import verdict_on
 from adokernels.text import StrEnum, percent, ratio
 
@@ -49,7 +43,6 @@ class Row:
     bound: float | None  # the largest gain that the proposal allows
     realised: float  # the ratio of the times
     verdict: str  # "held", "violated", "not tested", or "exceeded by another change"
-    moved: bool | None  # whether the target metric improved; None if unknown
     named: bool  # the proposal is among the changes, or is "done" and the gain is at most 5 %
 
     @property
@@ -122,18 +115,12 @@ class Score:
         """The figures of the score, as text."""
         rows, tested = self.rows, self.tested
         claims = [row for row in rows if row.bound is not None]
-        by_category = [row for row in rows if row.proposed in row.changes]
-        second = [row for row in rows if row.named or set(row.alternatives[:1]) & set(row.changes)]
         exceeded = [row for row in claims if row.verdict.startswith("exceeded")]
-        known = [row for row in tested if row.moved is not None]
-        improved = [row for row in known if row.moved]
         gained_and_named = [row for row in self.gained if row.named]
         idle = len(rows) - len(self.gained)
         return [
             ("steps", str(len(rows))),
             ("named correctly", _of(self.named, len(rows))),
-            ("  by category alone, without confirmed 'done'", _of(by_category, len(rows))),
-            ("  with the first alternative", _of(second, len(rows))),
             ("steps that gained more than 5 %, named", _of(gained_and_named, len(self.gained))),
             ("steps without gain, change not proposed", _of(self.abstained, idle)),
             ("sum of both: agrees with the measured gain", _of(self.agreed, len(rows))),
@@ -142,9 +129,6 @@ class Score:
             ("  violated", str(len(self.violated))),
             ("  not tested, exceeded by another change", str(len(exceeded))),
             ("median of bound / realised gain, tested bounds", _looseness(tested)),
-            ("  without 'done'", _looseness(r for r in tested if r.proposed != Step.DONE)),
-            ("  all bounds", _looseness(claims)),
-            ("target metric improved, of tested bounds", _of(improved, len(known))),
         ]
 
 
@@ -176,98 +160,8 @@ def _rows(sweep: Sweep) -> Iterator[Row]:
             bound=advice.bound if advice else None,
             realised=outcome.ratio,
             verdict=verdict_on(finding),
-            moved=outcome.metric.moved if outcome.metric else None,
             named=bool(finding.named),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limited:
-    """The limiter of a variant by counters and by experiments."""
-
-    variant: str
-    counted: Limiter
-    tried: Limiter
-
-    @property
-    def agrees(self) -> bool:
-        """Whether both are the same, or experiments name memory and counters one of its levels.
-
-        Memory and shared memory also agree with latency whose largest stall is a wait for them.
-        """
-        kind, tried = self.counted.kind, self.tried.kind
-        stalls = (str(e) for e in self.counted.evidence)
-        largest = next((text for text in stalls if text.startswith("stall ")), "")
-        if kind is Kind.LATENCY and largest.startswith(_WAITS.get(tried, "none")):
-            return True
-        return kind is tried or (tried is Kind.MEMORY and kind in _LEVELS)
-
-
-_LEVELS = (Kind.L1, Kind.SHARED, Kind.L2, Kind.DRAM)
-#: The stalls of warps that wait for memory.
-_WAITS = {
-    Kind.MEMORY: ("stall long scoreboard", "stall lg throttle", "stall membar", "stall drain"),
-    Kind.SHARED: ("stall short scoreboard", "stall mio throttle"),
-}
-
-
-@dataclass(frozen=True, repr=False)
-class LimiterScore:
-    """Limiters by experiments, compared with limiters by counters."""
-
-    rows: tuple[Limited, ...]
-
-    @property
-    def known(self) -> list[Limited]:
-        """Variants with a limiter by experiments."""
-        return [row for row in self.rows if row.tried.kind is not Kind.UNKNOWN]
-
-    def __repr__(self) -> str:
-        agreed = [row for row in self.known if row.agrees]
-        kinds = list(dict.fromkeys(row.tried.kind for row in self.rows))
-        pairs = Counter((row.counted.kind, row.tried.kind) for row in self.rows)
-        matrix = [
-            [str(counted), *(str(pairs[counted, tried] or "") for tried in kinds)]
-            for counted in dict.fromkeys(row.counted.kind for row in self.rows)
-        ]
-        others = [
-            [row.variant, row.counted.name, row.tried.name] for row in self.known if not row.agrees
-        ]
-        summary = [
-            ("variants", str(len(self.rows))),
-            ("with a limiter by experiments", _of(self.known, len(self.rows))),
-            ("  that agrees with the counters", _of(agreed, len(self.known))),
-        ]
-        parts = [
-            write_table(("quantity", "value"), summary),
-            write_table(("by counters", *map(str, kinds)), matrix),
-            write_table(("variant", "by counters", "by experiments"), others),
-        ]
-        return "\n\n".join(map(str, parts))
-
-
-def limiters(sweeps: Iterable[Sweep], records: Iterable[WhatIf]) -> LimiterScore:
-    """Compare the limiters of variants that have counters and experiments.
-
-    The experiments of several records of a variant count together. The last record of an experiment
-    counts.
-    """
-    tried = dict[tuple[str, str, str], WhatIf]()
-    for record in records:
-        call = record.routine, record.variant, record.problem
-        trials = {t.experiment: t for t in (*tried.get(call, ()), *record) if not t.reason}
-        tried[call] = replace(record, trials=tuple(trials.values()))
-    rows = [
-        Limited(
-            variant=f"{m.routine}[{m.variant}]",
-            counted=limiter(m, sweep.machine),
-            tried=by_trials(m, tried[m.routine, m.variant, str(m.problem)]),
-        )
-        for sweep in sweeps
-        for m in sweep.variants
-        if m.profile and (m.routine, m.variant, str(m.problem)) in tried
-    ]
-    return LimiterScore(tuple(rows))
 
 
 def _of(some: Sized, everything: int) -> str:
@@ -284,10 +178,8 @@ def main() -> None:
     """Print the scores of the records in folders."""
     paths = [path for folder in sys.argv[1:] for path in sorted(Path(folder).glob("*.json*"))]
     records = [ado.load(path) for path in paths]
-    sweeps = [record for record in records if isinstance(record, Sweep)]
-    print(*(f"{name}: {value}" for name, value in score(sweeps).summary()), sep="\n")
-    if tried := [record for record in records if isinstance(record, WhatIf)]:
-        print(f"\n{limiters(sweeps, tried)}")
+    found = score(record for record in records if isinstance(record, Sweep))
+    print(*(f"{name}: {value}" for name, value in found.summary()), sep="\n")
 
 
 if __name__ == "__main__":
