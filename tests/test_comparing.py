@@ -110,7 +110,7 @@ def test_caches_made_cold_in_different_ways_are_different_quantities(pair):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("make", [make_transpose, make_gpp])
-def test_no_words_overlap_in_the_slope_chart(make, size):
+def test_no_words_overlap_in_the_chart_of_changes(make, size):
     before = run_again(with_peers(make()))
     names = [m.variant for m in before]
     after = run_again(before, **{name: 0.9**i for i, name in enumerate(names)})
@@ -120,7 +120,7 @@ def test_no_words_overlap_in_the_slope_chart(make, size):
     assert not clashes(ax)
 
 
-def test_the_slope_chart_states_no_mean_gain_if_a_verdict_is_unclear(pair):
+def test_the_chart_of_changes_states_no_mean_gain_if_a_verdict_is_unclear(pair):
     before, after = pair
     changes = ado.compare(before, after)
     assert "mean speed-up" in changes.plot().get_title(loc="left")
@@ -131,7 +131,7 @@ def test_the_slope_chart_states_no_mean_gain_if_a_verdict_is_unclear(pair):
     assert "mean" not in title
 
 
-def test_the_slope_chart_of_equal_times_separates_its_labels():
+def test_the_chart_of_equal_times_separates_its_labels():
     first = make_gpp().measurements[0]
     equal = [dataclasses.replace(first, variant=f"variant {i}") for i in range(19)]
     sweep = run_again(dataclasses.replace(make_gpp(), measurements=tuple(equal)))
@@ -150,7 +150,7 @@ class TestCommand:
         return [str(path) for path in paths]
 
     def test_it_prints_the_table_and_draws_the_chart(self, files, tmp_path, capsys):
-        chart = tmp_path / "slopes.png"
+        chart = tmp_path / "changes.png"
         assert main(["compare", *files, "--plot", str(chart)]) == 0
         assert "padded" in capsys.readouterr().out
         assert chart.stat().st_size > 0
