@@ -10,7 +10,6 @@ import adokernels as ado
 from adobook import published as published_figures
 from adobook.figures import figures, ranks
 from adobook.published import Published, image_filters, transpose
-from adobook.text import table
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -27,26 +26,6 @@ def published(**given):
         "device": "A100", "variant": "naive", "source": "slide 15",
     }  # fmt: skip
     return Published(**{**default, **given})
-
-
-# --- text -----------------------------------------------------------------------------------------
-
-
-def test_numbers_are_aligned_right():
-    text = table(["variant", "time"], [("naive", None), ("tiled", 2)])
-    assert text.splitlines()[1:] == ["| :--- | ---: |", "| naive |  |", "| tiled | 2 |"]
-
-
-def test_columns_of_text_are_aligned_left():
-    rows = [("naive", "slower", f"{TIMES}0.5", "**3 %**"), ("tiled", "faster", "", "")]
-    text = table(["variant", "it is", "ratio", "share"], rows)
-    assert text.splitlines()[1] == "| :--- | :--- | ---: | ---: |"
-    assert table(["a", "b"], []).splitlines()[1] == "| :--- | ---: |"
-
-
-def test_rows_must_have_a_cell_for_each_column():
-    with pytest.raises(ValueError, match="row must have 2 cells, got 1"):
-        table(["a", "b"], [["only one"]])
 
 
 # --- published figures ----------------------------------------------------------------------------
