@@ -16,7 +16,7 @@ from adobook.pages import (
     results,
     shapes,
 )
-from adobook.pages.stored import ROOT, cpu_sweeps, gpu_sweeps, scans, sweeps
+from adobook.pages.stored import ROOT, cpu_sweeps, scans, sweeps
 from adobook.text import write_table
 
 
@@ -34,7 +34,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "gallery" / "triton.svg", gallery.triton_heat_map()
     for name, text in documents.pages(stored).items():
         yield docs / name, text
-    for name, text in results.pages(gpu_sweeps(), scans(), cpu_sweeps()).items():
+    for name, text in results.pages(stored, scans(), cpu_sweeps()).items():
         yield docs / "results" / name, text
 
 
