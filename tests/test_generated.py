@@ -70,11 +70,6 @@ def test_break_even_sizes_have_a_page_and_a_chart(generate, tmp_path, monkeypatc
     assert "for 2 of 3 routines" in break_even.draw(scans).axes[0].get_title(loc="left")
 
 
-def test_problems_of_the_break_even_script():
-    script = load_script("benchmarks/break_even.py")
-    assert all(5 <= len(script.shapes_of(r)) <= 10 for r in ado.routines.values())
-
-
 def test_the_origin_is_stated():
     origin = stored.origin
     gpu = {"time": "2026-01-02T03:04:05+00:00", "adokernels": "1.0", "device_name": "GPU"}
