@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -325,23 +324,6 @@ def test_the_nearest_name_is_suggested(capsys, command, nearest):
         cli.main(command.split())
     assert stop.value.code == 2
     assert f"id you mean '{nearest}'?" in capsys.readouterr().err
-
-
-def test_the_shell_completes_commands_options_and_routines(capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["--completion"])
-    assert stop.value.code == 0
-    script = capsys.readouterr().out
-    for words, expected in [
-        ("be", "bench"),
-        ("bench --sh", "--shape"),
-        ("scan aver", "average_matvec"),
-        ("diagnose tran", ""),
-    ]:
-        line = f"COMP_WORDS=(adokernels {words}); COMP_CWORD={len(words.split())}"
-        command = f'{script}\n{line}; _adokernels; echo "${{COMPREPLY[@]}}"'
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-        assert done.stdout.split() == expected.split()
 
 
 def test_a_report_skips_files_that_are_not_records(capsys, tmp_path):

@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import IO, Any, cast
 
 from rich.console import Console
@@ -30,18 +30,6 @@ examples:
   adokernels bench transpose --shape 4096x4096 --plot transpose.png
 
 "adokernels COMMAND --help" shows the arguments of a command, with an example."""
-
-#: Without a matching word, the shell completes file names.
-_COMPLETION = """\
-_adokernels() {{
-  local words=
-  case "$COMP_CWORD ${{COMP_WORDS[1]}}" in
-{}
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-}}
-complete -o default -F _adokernels adokernels"""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
@@ -100,18 +88,11 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     parsers = parser.add_subparsers(required=True, **style)
     for command in COMMANDS:
         _add_command(parsers, command)
-    script = ""
-    if "--completion" in given:
-        script = _COMPLETION.format("\n".join(_cases(parsers.choices)))
-    words = (
-        "print a script for bash (in zsh, after bashcompinit) that completes commands and options"
-    )
-    parser.add_argument("--completion", action="version", version=script, help=words)
     # The message of argparse would list the commands, but suggest none.
     name = next((word for word in given if not word.startswith("-")), None)
     if name is not None and name not in COMMANDS:
         parser.error(f"no command {name!r}{_suggestion(name, list(COMMANDS))}")
-    options = ("--version", "--completion", "--help", "-h")
+    options = ("--version", "--help", "-h")
     if name is None and given and given[0] not in options:
         parser.error(f"no option {given[0]!r}{_suggestion(given[0], options)}")
     parsed, unknown = parser.parse_known_args(_joined(given))
@@ -142,16 +123,6 @@ def _add_command(parsers: Any, name: str) -> None:
             own = ARGUMENTS.get(f"{name} {argument}") or ARGUMENTS[argument]
             group.add_argument(argument.strip("[]"), **own)
     parser.set_defaults(run=run, **defaults)
-
-
-def _cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    """For each command, the words that can follow: its options, and the names of routines."""
-    yield f"  1\\ *) words='{' '.join(parsers)}' ;;"
-    for name, parser in parsers.items():
-        text = parser.format_usage()
-        routines = list(ado.routines) if re.search(r"\broutine\b", text) else []
-        words = dict.fromkeys([*routines, *re.findall(r"--[\w-]+", text)])
-        yield f"  *\\ {name}) words='{' '.join(words)}' ;;"
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
