@@ -7,26 +7,20 @@ Use it for changes that must not change any speed. It stops after 500 seconds; w
 adds rounds to an earlier run. The second command shows the noise: every ratio must be 1. The wheels
 must be built for this Python, and the package must be installed in it.
 
-In each round, both wheels run in new processes with the same operands. For each variant, the
-processes take samples in the order old, new, new, old, or in the reverse order. On a GPU, the
-caches are flushed before each sample. The ratio of a round, new / old, compares the means of the
-faster halves of the samples. The table shows the median ratio of all rounds, with its 99.9 %
-interval by order statistics (Hoefler & Belli, SC15). A round is a pair of processes, because times
-differ more between processes than within one (Kalibera & Jones, "Rigorous benchmarking in
-reasonable time", ISMM 2013).
+In each round, each wheel times everything in a new process, in random order. A round is a pair of
+processes, because times differ more between processes than within one (Kalibera & Jones, "Rigorous
+benchmarking in reasonable time", ISMM 2013). The ratio of a round is new / old. The table shows the
+median ratio of all rounds, with its 99.9 % interval by order statistics (Hoefler & Belli, SC15).
 
 A variant fails if its whole interval differs from 1 by more than 1 %, or if only one wheel computes
 it. A call or an import fails if its whole interval is above 1.05. Verdicts that fail are in upper
-case; the exit status is then 1. The rows "NumPy" time the same expressions in both processes: they
-show the noise.
+case; the exit status is then 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
-import fnmatch
 import hashlib
 import json
 import random
@@ -36,40 +30,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-
-from gate_worker import MOST_SAMPLES
 
 from adokernels.records.statistics import FEWEST_SAMPLES, Z999, median_interval
 
 VARIANT_MARGIN, CALL_MARGIN = 0.01, 0.05
-VISIT_SECONDS = 0.02  # sampling time in one process, before the other one continues
 WORKER = Path(__file__).with_name("gate_worker.py")
-
-
-@dataclass
-class Item:
-    """The times of a variant or of a kind of call."""
-
-    #: Seconds per call of the old and the new wheel, one pair per round.
-    seconds: list[tuple[float, float]] = field(default_factory=list)
-    operands: str = ""  # identity of the operands of a variant; empty for a call
-    declined: tuple[str, str] = ("", "")  # reasons of the old and the new wheel
-
-    @property
-    def ratios(self) -> list[float]:
-        """New / old, one number per round."""
-        return [new / old for old, new in self.seconds]
-
-    @property
-    def verdict(self) -> str:
-        """In upper case if the gate fails."""
-        if any(self.declined):
-            return "declined" if all(self.declined) else "BROKEN"
-        return verdict(self.ratios, call=not self.operands)
+#: Seconds per call of each item; None if the wheel declines it.
+Times = dict[str, float | None]
 
 
 @dataclass
@@ -79,20 +49,7 @@ class State:
     wheels: list[str]  # digests of the two files
     device: str
     gpus: list[str] = field(default_factory=list)  # one per part of the run
-    items: dict[str, Item] = field(default_factory=dict)  # by their names in gate_worker.py
-
-    def __post_init__(self) -> None:
-        """Make items of dictionaries, which stored runs contain."""
-        self.items = {n: Item(**i) if isinstance(i, dict) else i for n, i in self.items.items()}
-
-
-# --- Statistics -----------------------------------------------------------------------------------
-
-
-def fast_mean(samples: Iterable[float]) -> float:
-    """The mean of the faster half: other work delays samples, and event clocks are coarse."""
-    ordered = sorted(samples)
-    return statistics.fmean(ordered[: (len(ordered) + 1) // 2])
+    rounds: list[list[Times]] = field(default_factory=list)  # of the old and the new wheel
 
 
 def verdict(ratios: Sequence[float], *, call: bool = False) -> str:
@@ -108,64 +65,14 @@ def verdict(ratios: Sequence[float], *, call: bool = False) -> str:
     return "same" if 1 - margin <= low and high <= 1 + margin else "unclear"
 
 
-# --- Measurement ----------------------------------------------------------------------------------
-
-
-def ask(processes: Iterable[Any], *request: Any) -> list[Any]:
-    """Send a request to processes, which work at the same time, and return their replies."""
-    for process in processes:
-        print(json.dumps(request), file=process.stdin, flush=True)
-    replies = [process.stdout.readline() for process in processes]
-    for process, reply in zip(processes, replies, strict=True):
-        if not reply:  # the process has printed its error, if any
-            what = " ".join(map(str, request))
-            sys.exit(f"{process.args[-2]} ended with status {process.wait()} at {what}")
-    return [json.loads(reply) for reply in replies]
-
-
-def one_round(state: State, folders: Sequence[Path], only: Sequence[str], end: float) -> None:
-    """Time everything in new processes, in random order, until the end on the monotonic clock."""
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-X", "faulthandler", WORKER]
-    with contextlib.ExitStack() as stack:
-        processes = [
-            stack.enter_context(subprocess.Popen([*command, folder, state.device], **pipes))
-            for folder in folders
-        ]
-        replies = {i: ask([processes[i]], "start")[0] for i in shuffled([0, 1])}
-        old, new = replies[0], replies[1]
-        for name, seconds in old["seconds"].items():
-            state.items.setdefault(name, Item()).seconds.append((seconds, new["seconds"][name]))
-        names = {*old["names"], *new["names"]}
-        names = {name for name in names if any(fnmatch.fnmatch(name, some) for some in only)}
-        state.items = {name: Item() for name in names} | state.items
-        for name in shuffled(names):
-            if time.monotonic() > end:
-                return
-            time_item(state.items[name], name, processes)
-
-
-def time_item(item: Item, name: str, processes: Sequence[Any]) -> None:
-    """Add the times of one round."""
-    old, new = prepared = ask(processes, "prepare", name)
-    item.declined = old.get("error", ""), new.get("error", "")
-    item.operands = old.get("operands", "")
-    if any(item.declined):
-        return
-    if item.operands != new.get("operands", ""):
-        item.declined = "", f"operands must be {item.operands}, got {new.get('operands')}"
-        return
-    count = int(VISIT_SECONDS / max(reply["seconds"] for reply in prepared))
-    count = min(max(count, 1), MOST_SAMPLES)
-    samples: tuple[list[float], list[float]] = [], []
-    first, second = shuffled([0, 1])
-    for i in (first, second, second, first):
-        samples[i].extend(ask([processes[i]], "sample", name, count)[0])
-    item.seconds.append((fast_mean(samples[0]), fast_mean(samples[1])))
-
-
-def shuffled(values: Iterable[Any]) -> list[Any]:
-    return sorted(values, key=lambda _: random.random())
+def one_round(folders: Sequence[Path], device: str, only: Sequence[str]) -> list[Times]:
+    """Time everything in a new process per wheel."""
+    found: list[Times] = [{}, {}]
+    for side in random.sample((0, 1), 2):
+        command = [sys.executable, "-X", "faulthandler", WORKER, folders[side], device, *only]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        found[side] = json.loads(done.stdout)
+    return found
 
 
 def gpu() -> str:
@@ -175,24 +82,21 @@ def gpu() -> str:
     return done.stdout.splitlines()[0]
 
 
-# --- Report ---------------------------------------------------------------------------------------
-
-
-def report(state: State) -> Iterator[str]:
-    """The lines of the table, then the names by verdict, failures last."""
-    yield f"{'times in us':<42}{'old':>11}{'new':>11}{'new/old':>9}{'99.9 % interval':>18} rounds"
-    named = collections.defaultdict(list)
-    for name, item in sorted(state.items.items()):
-        reason = next(filter(None, item.declined), "")
-        named[item.verdict].append(f"{name} ({reason})" if reason else name)
-        if item.seconds:
-            times = zip(*item.seconds, strict=True)
-            old, new = (f"{1e6 * statistics.median(side):>11.2f}" for side in times)
-            low, high = median_interval(item.ratios, Z999)
-            ratio = f"{statistics.median(item.ratios):>9.4f}{low:>9.4f}{high:>9.4f}"
-            yield f"{name:<42}{old}{new}{ratio}{len(item.seconds):>7}  {item.verdict}"
-    for text in sorted(named, key=str.isupper):
-        yield f"{text}: {len(named[text])}" + f": {', '.join(named[text])}" * (text != "same")
+def report(rounds: Sequence[Sequence[Times]]) -> Iterator[tuple[str, str]]:
+    """A verdict and a line of the table for each item."""
+    for name in sorted({name for both in rounds for times in both for name in times}):
+        old, new = ([both[side].get(name) for both in rounds] for side in (0, 1))
+        pairs = [(a, b) for a, b in zip(old, new, strict=True) if a and b]
+        if not pairs:
+            found = "BROKEN" if any(old) or any(new) else "declined"
+            yield found, f"{name:<42}{found}"
+            continue
+        ratios = [b / a for a, b in pairs]
+        found = verdict(ratios, call="/" not in name or name.startswith("call/"))
+        times = (f"{1e6 * statistics.median(t):>11.2f}" for t in zip(*pairs, strict=True))
+        low, high = median_interval(ratios, Z999)
+        ratio = f"{statistics.median(ratios):>9.4f}{low:>9.4f}{high:>9.4f}"
+        yield found, f"{name:<42}{''.join(times)}{ratio}{len(pairs):>7}  {found}"
 
 
 def main() -> None:
@@ -202,30 +106,36 @@ def main() -> None:
     parser.add_argument("wheels", nargs=2, type=Path, metavar="WHEEL")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="names to time")
-    parser.add_argument("--seconds", type=float, default=500, help="for everything")
+    parser.add_argument(
+        "--seconds", type=float, default=500, help="no round starts later, except the first"
+    )
     parser.add_argument("--json", type=Path, help="file for the results, written after each round")
     parser.add_argument("--resume", action="store_true", help="add rounds to that file")
     options = parser.parse_args()
     wheels = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in options.wheels]
+    state = State(wheels, options.device)
+    if options.resume:
+        state = State(**json.loads(options.json.read_text()))
+        if (state.wheels, state.device) != (wheels, options.device):
+            parser.error(f"{options.json} must be of the same wheels and device")
+    state.gpus += [gpu()] if options.device == "cuda" else []
     with tempfile.TemporaryDirectory() as root:
         folders = [Path(root, name) for name in ("old", "new")]
         for wheel, folder in zip(options.wheels, folders, strict=True):
             shutil.unpack_archive(wheel, folder, "zip")
-        if options.resume:
-            state = State(**json.loads(options.json.read_text()))
-            if (state.wheels, state.device) != (wheels, options.device):
-                parser.error(f"{options.json} must be of the same wheels and device")
-        else:
-            state = State(wheels, options.device)
-        if options.device == "cuda":
-            state.gpus.append(gpu())
-        while time.monotonic() < (end := started + options.seconds):
-            one_round(state, folders, options.only, end)
+        while True:
+            state.rounds.append(one_round(folders, options.device, options.only))
             if options.json:
                 options.json.write_text(json.dumps(asdict(state)))
+            if time.monotonic() > started + options.seconds:
+                break
     print(f"{' and '.join(wheel.name for wheel in options.wheels)} on {state.gpus or state.device}")
-    print("\n".join(report(state)))
-    sys.exit(any(item.verdict.isupper() for item in state.items.values()))
+    print(f"{'times in us':<42}{'old':>11}{'new':>11}{'new/old':>9}{'99.9 % interval':>18} rounds")
+    found = [*report(state.rounds)]
+    print(*(line for _, line in found), sep="\n")
+    counts = collections.Counter(each for each, _ in found)
+    print(", ".join(f"{each}: {count}" for each, count in counts.items()))
+    sys.exit(any(each.isupper() for each in counts))
 
 
 if __name__ == "__main__":
