@@ -26,7 +26,7 @@ import gc
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import distributions
@@ -54,8 +54,6 @@ from random_shapes import (
 import adokernels as ado
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.measuring.progress import displayed
-from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.model.checker import Checker
 from adokernels.model.libraries import on_host
 from adokernels.model.routine import batch_option
@@ -130,7 +128,7 @@ class Bench:
             result = ours()
             if (error := worst_error(on_host(result), expected, unit)) > bool(unit):
                 raise WrongResult(f"the error is {error:.3g}")
-            functions = {OURS: call if on_gpu else partial(ours, out=result)}
+            functions = {OURS: call.run if on_gpu else partial(ours, out=result)}
             if case.routine in FILTERS:
                 peers, left_out = self._filters(case, args[0])
             else:  # a peer may sum M numbers one after another
@@ -183,8 +181,7 @@ class Bench:
                     raise WrongResult(f"[{name}] {error}") from error
                 left_out[name] = f"WRONG: {error}"
                 continue
-            work = call if self.device == "cuda" else call.run
-            functions[OURS if name == best.variant else name] = work
+            functions[OURS if name == best.variant else name] = call.run
         problem.load(problem.values)  # checks have stored other values
         return functions, left_out
 
@@ -200,30 +197,15 @@ class Bench:
 # --- Times ----------------------------------------------------------------------------------------
 
 
-def sampled(functions: Mapping[str, Any], device: str, seconds: float) -> dict[str, Sampler]:
-    """Sample all functions in interleaved rounds; one sample of a much slower peer is enough."""
-    cold, found = device == "cuda", {}
-    for name, work in functions.items():
-        if hasattr(work, "variant"):
-            found[name] = Sampler.of_call(work, cold=cold)
-        else:
-            found[name] = Sampler.of_function(work, device, cold=cold)
-    once = {name: sampler.take(1)[0] for name, sampler in found.items() if name != COPY}
-    for name in once.keys() - {OURS}:
-        found[name].optional = once[name] > 3 * min(once.values())
-    with displayed(False) as silent:
-        settings = Timing("cold" if cold else "warm", None, seconds)
-        settings.sample([*found.values()], device, silent)
-    for error in filter(None, (sampler.error for sampler in found.values())):
-        raise error
-    return found
-
-
 def timed(bench: Bench, case: Case, seed: int, seconds: float) -> Record:
     """Time all functions on a problem."""
     call, functions, left_out = bench.functions(case, seed)
-    samplers = sampled(functions, bench.device, seconds)
-    times = {name: float(np.median(s.seconds)) for name, s in samplers.items()}
+    cache = "cold" if bench.device == "cuda" else "warm"
+    changes = ado.compare(
+        functions, check=False, device=bench.device, cache=cache, seconds=seconds, progress=False
+    )
+    measured = {m.variant: m for m in (changes[0].before, *(change.after for change in changes))}
+    times = {name: m.seconds for name, m in measured.items()}
     peers = {name: taken for name, taken in times.items() if name not in (OURS, COPY)}
     best = min(peers, key=peers.__getitem__, default="")
     return {
@@ -231,7 +213,7 @@ def timed(bench: Bench, case: Case, seed: int, seconds: float) -> Record:
         "dtype": case.dtype,
         "variant": call.variant,
         "bytes": call.cost.bytes,
-        "times": {n: {"median": t, "samples": len(samplers[n].seconds)} for n, t in times.items()},
+        "times": {n: {"median": t, "samples": len(measured[n].samples)} for n, t in times.items()},
         "ratio": peers[best] / times[OURS] if best else None,
         "best_peer": best,
         "share_of_copy": times[COPY] / times[OURS],

@@ -17,40 +17,27 @@ _COUNTS = ("steps", "named correctly", "gained, named", "agrees with the gain", 
 def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     """Return the page in Markdown."""
     scores = {name: found for name, sweep in sweeps.items() if len(found := score([sweep]))}
-    light = {name for name in scores if _is_light(sweeps[name])}
-    everything = _together(scores)
-    default = _together({name: found for name, found in scores.items() if name not in light})
-    pairs = zip(everything.summary(), default.summary(), strict=True)
+    everything = Score(rows=tuple(row for found in scores.values() for row in found))
     counts = Counter(everything.reason(row) for row in everything if not row.named)
     return fill_template(
         "diagnosis.md",
         summary=write_table(
-            ("quantity", "all ladders", "ladders with default metrics"),
-            [(name.strip(), value, other) for (name, value), (_, other) in pairs],
+            ("quantity", "all ladders"), [(name.strip(), n) for name, n in everything.summary()]
         ),
         origin=origin(contexts_of(sweeps[name] for name in scores)),
         unseen=write_table(("set", "ladder", *_COUNTS), _unseen()),
         ladders=write_table(
-            ("ladder", "metrics", *_COUNTS),
-            [
-                (name, "light" if name in light else "default", *_counts(found))
-                for name, found in scores.items()
-            ],
+            ("ladder", *_COUNTS), [(name, *_counts(found)) for name, found in scores.items()]
         ),
         reasons=write_table(
             ("reason", "steps"), [(reason, counts[reason]) for reason in Reason if counts[reason]]
         ),
-        misses="\n\n".join(_misses(name, found) for name, found in scores.items() if found.wrong),
+        misses="\n\n".join(
+            f"**{name}**\n\n" + "\n".join(_miss(found, row) for row in found.wrong)
+            for name, found in scores.items()
+            if found.wrong
+        ),
     )
-
-
-def _is_light(sweep: ado.records.Sweep) -> bool:
-    names = [name for m in sweep for k in (m.profile or ()) for name in k.values]
-    return bool(names) and not any("sass" in name for name in names)
-
-
-def _together(scores: Mapping[str, Score]) -> Score:
-    return Score(rows=tuple(row for found in scores.values() for row in found))
 
 
 def _unseen() -> Iterator[tuple[object, ...]]:
@@ -63,16 +50,10 @@ def _unseen() -> Iterator[tuple[object, ...]]:
 
 
 def _counts(found: Score) -> tuple[object, ...]:
-    return (
-        *(len(found), _share(len(found.named), len(found))),
-        f"{sum(row.named for row in found.gained)} of {len(found.gained)}",
-        f"{len(found.agreed)} of {len(found)}",
-        len(found.violated),
-    )
-
-
-def _misses(name: str, found: Score) -> str:
-    return f"**{name}**\n\n" + "\n".join(_miss(found, row) for row in found.wrong)
+    named = f"{len(found.named)} of {len(found)}, {percent(len(found.named) / len(found))}"
+    gained = f"{sum(row.named for row in found.gained)} of {len(found.gained)}"
+    agreed = f"{len(found.agreed)} of {len(found)}"
+    return len(found), named, gained, agreed, len(found.violated)
 
 
 def _miss(found: Score, row: Row) -> str:
@@ -82,7 +63,3 @@ def _miss(found: Score, row: Row) -> str:
     if row in found.violated:
         reason = f"the bound of {ratio(row.bound or 1.0)} is violated"
     return f"- {step}: proposed {row.proposed or 'nothing'}, changed {changed}: {reason}."
-
-
-def _share(some: int, everything: int) -> str:
-    return f"{some} of {everything}, {percent(some / everything)}"
