@@ -43,20 +43,6 @@ def test_every_item_of_the_documents_has_a_row_with_a_target():
     assert all(cells[2] for cells in ROWS.values())
 
 
-def test_the_page_counts_its_items():
-    text = (DOCS / "documents.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^\| (?:\[[A-E]\. .*?|\*\*all\*\*) \| (.*) \|$", text, re.M)
-    found = [list(map(int, line.split(" | "))) for line in shown]
-    for (letter, count), numbers in zip(COUNTS.items(), found, strict=False):
-        rows = [cells for item, cells in ROWS.items() if item[0] == letter]
-        partly = sum("<br>Partly: " in cells[2] for cells in rows)
-        theirs = sum(bool(cells[3]) for cells in rows)
-        assert numbers[:4] == [count, count - partly, partly, theirs]
-        assert numbers[4] <= sum(bool(cells[4]) for cells in rows)
-    assert len(found) == 6
-    assert found[5] == [sum(column) for column in zip(*found[:5], strict=True)]
-
-
 @pytest.mark.parametrize("letter", COUNTS)
 def test_published_figures_are_listed_beside_ours(letter):
     sweep = sweeps()[documents.LADDERS[letter]]
