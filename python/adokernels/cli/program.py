@@ -31,6 +31,7 @@ examples:
 
 "adokernels COMMAND --help" shows the arguments of a command, with an example."""
 
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
 
