@@ -114,19 +114,12 @@ def table(kernels: list[Compiled]) -> Iterator[str]:
     by_kernel: dict[tuple[str, str], dict[int, Compiled]] = {}
     for k in kernels:
         by_kernel.setdefault((k.source, k.symbol), {})[k.compute] = k
-    names = subprocess.run(
-        ["c++filt", "--no-params"],
-        input="\n".join(symbol for _, symbol in by_kernel),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    for ((source, _), found), name in zip(by_kernel.items(), names, strict=True):
+    for (source, symbol), found in by_kernel.items():
         cells = [
             f"{k.registers}" + f" spills {k.spilled}" * (k.spilled > 0) if k else "-"
             for k in map(found.get, computes)
         ]
-        yield f"{source}, {name}: " + ", ".join(cells)
+        yield f"{source}, {_core.kernel_name(symbol)}: " + ", ".join(cells)
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ import io
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -96,10 +95,7 @@ def ruff(text: str) -> str:
 
 
 def registry_stub() -> str:
-    """Types of the routines, with the names of their variants.
-
-    Lines are filled: a formatter would give each parameter a line of its own.
-    """
+    """Types of the routines, with the names of their variants."""
     parts = [_HEADER]
     for routine in ado.routines.values():
         kind = type(routine).__name__
@@ -113,18 +109,7 @@ def registry_stub() -> str:
         ]
     exported = ", ".join(f'"{name}"' for name in [*ado.routines, "routines"])
     parts += ["", f"__all__ = [{exported}]"]
-    return "".join(f"{_filled(part)}\n" for part in parts)
-
-
-def _filled(line: str) -> str:
-    """A statement in lines of at most 100 characters, which end after commas."""
-    if "\n" in line or len(line) <= 100 or not line.endswith(("]", "...", ":")):
-        return line
-    indent = " " * (len(line) - len(line.lstrip()))
-    words = line.strip().replace(" ", "\0").replace(",\0", ", ")
-    whole = {"break_long_words": False, "break_on_hyphens": False}
-    indents = {"initial_indent": indent, "subsequent_indent": indent + "    "}
-    return textwrap.fill(words, 100, **whole, **indents).replace("\0", " ")
+    return ruff("\n".join(parts) + "\n")
 
 
 def _overloads(routine: ado.Routine) -> list[str]:

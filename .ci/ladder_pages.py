@@ -1,4 +1,4 @@
-"""One page per ladder: operands, variants, stored measurements, limiters and sources."""
+"""One page per ladder: operands, variants, links to measurements, and sources."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from pathlib import Path
 
 import adokernels as ado
 from adobook.pages import cards
-from adobook.pages.stored import contexts_of, origin, sweeps
-from adobook.text import write_rich_table, write_table
-from adokernels.charts.files import closing, save
-from adokernels.charts.picture import picture
-from adokernels.tables.diagnoses import diagnosis_tables
-from adokernels.tables.measurements import counter_table, resources_table, sweep_table
+from adobook.pages.results import PAGES
+from adobook.pages.stored import sweeps
+from adobook.text import write_table
 
-_Sweeps = Mapping[str, ado.records.Sweep]
 #: The title and the code of each notebook, by file name.
 _Notebooks = Mapping[str, tuple[str, str]]
 
 INDEX = """\
 # Ladders
 
-Each page lists the variants of one routine in order, the stored measurements, the limiter of each
-variant, and the source of each variant as the difference from the variant before it.
+Each page lists the variants of one routine in order, and the source of each variant as the
+difference from the variant before it.
 
 {table}
 
@@ -38,32 +34,23 @@ variant, and the source of each variant as the difference from the variant befor
 
 
 def write_pages(root: Path, target: Path) -> None:
-    """Write the page and the charts of each ladder, and the list of all ladders."""
+    """Write the page of each ladder, and the list of all ladders."""
     notebooks, stored = _notebooks(root), sweeps()
+    links = {
+        name: f"../results/{page.file}#{name}" for page in PAGES for name in page.names(stored)
+    }
     target.mkdir(parents=True, exist_ok=True)
     rows = []
     for routine in ado.routines.values():
-        ours = [(name, s) for name, s in stored.items() if s.routine == routine.name]
-        records = dict(sorted(ours, key=lambda item: _rank(item[1]), reverse=True))
-        for name, sweep in records.items():
-            with closing(picture, sweep) as figure:
-                save(figure, target / f"{name}.svg")
+        records = {n: link for n, link in links.items() if stored[n].routine == routine.name}
         page = "\n\n".join(_page(routine, records, notebooks))
         (target / f"{routine.name}.md").write_text(page + "\n", encoding="utf-8")
-        fastest = next(iter(records.values())).fastest.variant if records else ""
         counts = Counter(v.device for v in routine if not v.ceiling)
         devices = f"{counts['cpu']} cpu, {counts['cuda']} cuda"
-        link = f"[{routine.name}]({routine.name}.md)"
-        rows.append((link, routine.summary, devices, _code(fastest)))
-    header = ("routine", "what it computes", "variants", "fastest stored variant")
-    index = INDEX.format(table=write_table(header, rows), names="\n".join(ado.routines))
+        rows.append((f"[{routine.name}]({routine.name}.md)", routine.summary, devices))
+    table = write_table(("routine", "what it computes", "variants"), rows)
+    index = INDEX.format(table=table, names="\n".join(ado.routines))
     (target / "index.md").write_text(index, encoding="utf-8")
-
-
-def _rank(sweep: ado.records.Sweep) -> tuple[int, float, str]:
-    """The number of variants, the size of the problem and the date."""
-    date = max((str(m.context.get("time", "")) for m in sweep), default="")
-    return len(sweep.variants), max(m.bytes for m in sweep), date
 
 
 def _notebooks(root: Path) -> _Notebooks:
@@ -76,22 +63,13 @@ def _notebooks(root: Path) -> _Notebooks:
     return found
 
 
-def _page(routine: ado.Routine, records: _Sweeps, notebooks: _Notebooks) -> Iterable[str]:
+def _page(routine: ado.Routine, records: Mapping[str, str], notebooks: _Notebooks) -> Iterable[str]:
     yield f"# {routine.name}"
     yield routine.summary
-    yield _links(routine, notebooks)
+    yield _links(routine, records, notebooks)
     yield "## Operands\n\n" + _operands(routine)
     yield f"Origin: {routine.source}"
     yield "## Variants\n\n" + _variants(routine)
-    for place, (name, sweep) in enumerate(records.items()):
-        if place == 0:
-            yield "## Measurements"
-            yield from _record(name, sweep)
-            continue
-        if place == 1:
-            yield "### Further records"
-        title = f"`{name}`: {origin(contexts_of([sweep]))}"
-        yield _folded(title, "\n\n".join(_record(name, sweep)))
     yield "## Source of each variant"
     yield (
         "The source of a variant is its declaration, its kernels and the definitions that these"
@@ -105,8 +83,10 @@ def _page(routine: ado.Routine, records: _Sweeps, notebooks: _Notebooks) -> Iter
         before = before if variant.ceiling else variant
 
 
-def _links(routine: ado.Routine, notebooks: _Notebooks) -> str:
+def _links(routine: ado.Routine, records: Mapping[str, str], notebooks: _Notebooks) -> str:
     lines = [f"- API: {{py:func}}`adokernels.{routine.name}`"]
+    if records:
+        lines.append(f"- Measurements: {'; '.join(f'[{n}]({at})' for n, at in records.items())}")
     used = rf"\bado\.{routine.name}\b|[\"/]{routine.name}-"
     shown = {name: title for name, (title, code) in notebooks.items() if re.search(used, code)}
     if shown:
@@ -138,18 +118,6 @@ def _variants(routine: ado.Routine) -> str:
     return write_table(("variant", "device", "what it changes", "rounding"), rows)
 
 
-def _record(name: str, sweep: ado.records.Sweep) -> Iterable[str]:
-    """The chart, the tables and the diagnosis of a stored sweep."""
-    yield f"![{sweep.title}]({name}.svg)"
-    yield write_rich_table(sweep_table(sweep))
-    yield f"{origin(contexts_of([sweep]))} Record: `notebooks/data/{name}.json.xz`."
-    if any(m.profile for m in sweep.variants):
-        yield from map(write_rich_table, diagnosis_tables(ado.diagnose(sweep)))
-        yield write_rich_table(counter_table(sweep))
-    if any(m.kernels for m in sweep):
-        yield write_rich_table(resources_table(*(m.resources for m in sweep.variants)))
-
-
 def _source(variant: ado.Variant, before: ado.Variant | None) -> str:
     if before is None:
         title, language, text = "Source", "cuda", variant.source.text
@@ -159,11 +127,8 @@ def _source(variant: ado.Variant, before: ado.Variant | None) -> str:
     where = variant.device + (", ceiling" if variant.ceiling else "")
     files = ", ".join(map(_code, variant.source.files))
     code = f"````{language}\n{text}\n````"
-    return f"### {variant.name}\n\n{variant.changes} ({where}; {files})\n\n{_folded(title, code)}"
-
-
-def _folded(title: str, content: str) -> str:
-    return f":::::{{dropdown}} {title}\n{content}\n:::::"
+    folded = f":::::{{dropdown}} {title}\n{code}\n:::::"
+    return f"### {variant.name}\n\n{variant.changes} ({where}; {files})\n\n{folded}"
 
 
 def _code(text: str) -> str:

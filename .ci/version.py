@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,19 +20,18 @@ def dynamic_metadata(field: str, settings: Mapping[str, Any]) -> str:
     settings
         ``number`` is the version. If it ends with ".dev0" and git knows the commit, the commit is
         appended: "0.5.0.dev0+g1a2b3c4", with ".dirty" if files have changed since. A source
-        distribution has the version of its PKG-INFO.
+        distribution has the version of its PKG-INFO. The environment variable
+        ADOKERNELS_LOCAL_VERSION is a local version: "0.5.0+cpu".
     """
-    number = str(settings["number"])
-    if field != "version" or ".dev" not in number:
-        return number
+    number, suffixes = str(settings["number"]), [os.environ.get("ADOKERNELS_LOCAL_VERSION", "")]
     root = Path(__file__).resolve().parent.parent
-    if (information := root / "PKG-INFO").exists():  # a source distribution
+    if ".dev" in number and (information := root / "PKG-INFO").exists():  # a source distribution
         return information.read_text(encoding="utf-8").partition("\nVersion: ")[2].split("\n")[0]
-    if not (root / ".git").exists():  # an archive, even if it is inside of another repository
-        return number
-    command = ["git", "describe", "--always", "--exclude=*", "--dirty=.dirty"]
-    try:
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return number
-    return f"{number}+g{done.stdout.strip()}"
+    if (
+        ".dev" in number and (root / ".git").exists()
+    ):  # otherwise an archive, perhaps in a repository
+        command = ["git", "describe", "--always", "--exclude=*", "--dirty=.dirty"]
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+            suffixes.insert(0, f"g{done.stdout.strip()}")
+    return "+".join(filter(None, [number, ".".join(filter(None, suffixes))]))

@@ -12,7 +12,6 @@ import argparse
 import itertools
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +84,7 @@ def build(programs: Path, kind: str, system: arm64.System | None, folder: Path) 
         **os.environ,
         "ADOKERNELS_CUDA": KINDS[kind],
         "ADOKERNELS_CUDA_ARCHITECTURES": architectures.replace("AUTO", "release"),
+        "ADOKERNELS_LOCAL_VERSION": "cpu" if kind == "cpu" else "",
         "CMAKE_ARGS": " ".join(arguments),
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         **({"_PYTHON_HOST_PLATFORM": f"linux-{system.MACHINE}"} if system else {}),
@@ -107,24 +107,6 @@ def repair(wheel: Path, folder: Path) -> Path:
     if bundled:
         sys.exit(f"{repaired.name} must not depend on libraries of the build machine: {bundled}")
     return repaired
-
-
-def with_local_version(wheel: Path, local: str, folder: Path) -> Path:
-    """Append a local version to the version of a wheel."""
-    run([BIN / "wheel", "unpack", "-d", folder, wheel])
-    content = next(folder.iterdir())
-    info = next(content.glob("*.dist-info"))
-    metadata = info / "METADATA"
-    text = metadata.read_text()
-    found = re.search(r"(?m)^Version: (.*)$", text)
-    if not found:
-        sys.exit(f"{wheel.name} must contain a version")
-    version = found[1]
-    extended = f"{version}{'.' if '+' in version else '+'}{local}"
-    metadata.write_text(text.replace(f"Version: {version}\n", f"Version: {extended}\n", 1))
-    info.rename(info.with_name(f"adokernels-{extended}.dist-info"))
-    run([BIN / "wheel", "pack", "-d", folder, content])
-    return next(folder.glob("*.whl"))
 
 
 def try_wheel(wheel: Path, python: str, system: arm64.System | None, kind: str) -> None:
@@ -164,10 +146,8 @@ def make(kind: str, version: str, python: str, system: arm64.System | None = Non
     target.mkdir(parents=True, exist_ok=True)
     BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as name:
-        steps = [Path(name) / step for step in ("built", "repaired", "versioned")]
-        wheel = repair(build(tools(python, version), kind, system, steps[0]), steps[1])
-        if kind == "cpu":
-            wheel = with_local_version(wheel, kind, steps[2])
+        built = build(tools(python, version), kind, system, Path(name) / "built")
+        wheel = repair(built, Path(name) / "repaired")
         run([BIN / "twine", "check", "--strict", wheel])
         try_wheel(wheel, python, system, kind)
         done = Path(shutil.move(wheel, target / wheel.name))

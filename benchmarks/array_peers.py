@@ -81,14 +81,6 @@ def numpy_transpose(a: np.ndarray) -> Peers:
     return {"numpy": copied}
 
 
-def cv2_transpose(a: np.ndarray) -> Peers:
-    import cv2
-
-    if a.dtype.kind == "c":
-        raise TypeError("OpenCV has no complex type")
-    return {"cv2": partial(cv2.transpose, a, np.empty(a.shape[::-1], a.dtype))}
-
-
 def transpose_formula(x: Array, out: Array) -> Array:
     return out.copy_(x.t())
 
@@ -268,7 +260,7 @@ def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
 
 #: Functions that make a library's peers, by routine, device and library.
 PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
-    ("transpose", "cpu"): {"numpy": numpy_transpose, "cv2": cv2_transpose},
+    ("transpose", "cpu"): {"numpy": numpy_transpose},
     ("transpose", "cuda"): {
         "torch": torch_transpose,
         "torch.compile": partial(torch_transpose, compiled=True),

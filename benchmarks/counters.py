@@ -1,7 +1,6 @@
 """Compares the hardware counters of ado.profile with the counters of ncu.
 
     python benchmarks/counters.py transpose
-    python benchmarks/counters.py max_plus --shape 64x4194304 --json counters.json
 
 Every default metric of every kernel of every CUDA variant is read in this process, and by ncu in
 another process on the same operands, with cold caches. Counts that the code and the operands
@@ -14,7 +13,6 @@ the median and the largest relative difference of each metric.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import tempfile
@@ -24,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from arguments import parser, shape
+from arguments import parser
 
 import adokernels as ado
 from adokernels import _core
@@ -83,12 +81,12 @@ def pairs_of(variant: str, ours: Sequence[Launch], ncu: Sequence[Launch]) -> Ite
             yield Pair(variant, base, metric, mine[metric], theirs[metric])
 
 
-def both_profiled(name: str, lengths: tuple[int, ...] | None) -> Iterator[Pair]:
+def both_profiled(name: str) -> Iterator[Pair]:
     """Read all counters of a routine with both tools, and pair them."""
     routine = ado.routines[name]
     metrics = _core.existing_metrics(list(METRIC_SETS["default"]), _core.chip())
     images = IMAGES if name == "transpose" or routine.halo is not None else None
-    operands = routine.task.random_operands(lengths or SHAPES.get(name, images))
+    operands = routine.task.random_operands(SHAPES.get(name, images))
     problem = routine.problem(*operands, device="cuda")
     for variant in (v for v in routine if v.device == "cuda"):
         if variant.why_unavailable or problem.why_not(variant.name):
@@ -118,14 +116,9 @@ def summary(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def main() -> int:
-    options = parser(__doc__, ado.routines)
-    options.add_argument("--shape", type=shape, help="its shape, for example 8192x8192")
-    options.add_argument("--json", type=Path, help="output file for all pairs of values")
-    given = options.parse_args()
-    pairs = [pair for name in given.routines for pair in both_profiled(name, given.shape)]
+    names = parser(__doc__, ado.routines).parse_args().routines
+    pairs = [pair for name in names for pair in both_profiled(name)]
     print(*summary(pairs), sep="\n")
-    if given.json:
-        given.json.write_text(json.dumps([pair._asdict() for pair in pairs]) + "\n")
     return int(not pairs or any(pair.wrong for pair in pairs))
 
 

@@ -110,7 +110,9 @@ def stages() -> Iterator[Stage]:
                 yield Stage(f"peers {ladder}", shown, f"{command} --json {data} {routine}")
         command = f"{bench} --device cpu --seconds 3 --json {data}/cpu/{routine}.json.xz"
         yield Stage(f"cpu {routine}", "cpu.md", command)
-        command = f"benchmarks/break_even.py {data}/break_even {routine}"
+        command = (
+            f"-m adokernels scan {routine} --copies --json {data}/break_even/{routine}.json.xz"
+        )
         yield Stage(f"break even {routine}", "break_even.md", command)
         for seed in (31337, 20261126) if routine not in PATTERNS else ():  # one process each
             command = f"benchmarks/shapes.py --device cuda --seed {seed} --count 110"

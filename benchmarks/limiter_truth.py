@@ -1,6 +1,6 @@
 """Scores the limiters that experiments find on kernels whose limiter is known by construction.
 
-    python benchmarks/limiter_truth.py FOLDER --repeat 3 --json SCORE.json
+    python benchmarks/limiter_truth.py FOLDER --repeat 3
 
 The sweeps of the folder are scored, too. The kernels are in tests/data/limiter_truth.cpp, which g++
 compiles for this machine. All of them run on one thread. The process may use one processor, except
@@ -14,7 +14,6 @@ import argparse
 import ctypes
 import functools
 import itertools
-import json
 import subprocess
 import tempfile
 import zlib
@@ -275,7 +274,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder of the sweeps")
     parser.add_argument("--repeat", type=int, default=1, help="sweeps per kernel; 0: only score")
     parser.add_argument("--seconds", type=float, default=1.0, help="per kernel")
-    parser.add_argument("--json", type=Path, help="write the score to a file")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     measure(options.folder, options.repeat, options.seconds)
@@ -286,8 +284,6 @@ def main() -> None:
         if not row["right"]:
             print("       " + "; ".join(row["evidence"]))
     print(f"{sum(row['right'] for row in rows)} of {len(rows)} right")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -31,17 +31,14 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import adokernels as ado
-from adokernels.measuring.context import Contention, context
-from adokernels.measuring.progress import displayed
-from adokernels.measuring.sampling import Sampler, Timing
-from adokernels.records.contention import judge
+from adokernels.measuring.context import context
 
 Row = dict[str, Any]
 LAUNCHES = 50
@@ -52,40 +49,25 @@ PROCESSORS = os.cpu_count() or 1
 GROUP = ("series", "device", "cache", "pair", "threads", "load", "processors")
 
 
-class Warmed(Sampler):
-    """A sampler that is warmed up once for many runs."""
-
-    @classmethod
-    def of(cls, sampler: Sampler, cache: str) -> Sampler:
-        """Warm up a sampler."""
-        sampler.warm_up(warm=cache == "warm")
-        return cls(sampler.take, sampler.device, calls=sampler.calls)
-
-    def warm_up(self, *, warm: bool, limit: float = 0.0) -> None:
-        """Take some samples that do not count."""
-        for _ in range(3):
-            self.take(self.calls)
-
-
 class Pair(NamedTuple):
     """Two functions; `truth` is the ratio theirs / ours."""
 
     pair: str
     truth: float
-    samplers: tuple[Sampler, Sampler]
+    functions: tuple[Callable[[], object], Callable[[], object]]
     device: str = "cuda"
     cache: str = "warm"
     threads: int = 0
 
 
-def repeated(call: Any, device: str, count: int) -> Sampler:
-    """A sampler of `count` calls in a row, with warm caches."""
+def repeated(call: Any, count: int) -> Callable[[], None]:
+    """A function that makes `count` calls in a row."""
 
     def work() -> None:
         for _ in range(count):
             call.run()
 
-    return Warmed.of(Sampler.of_function(work, device, cold=False), "warm")
+    return work
 
 
 def prepared(routine: Any, device: str, *operands: Any) -> Any:
@@ -110,17 +92,15 @@ def pairs(series: str, device: str) -> Iterator[Pair]:
     if series == "aa":
         for name, call in calls(device).items():
             for cache in ("cold", "warm"):
-                sampler = Warmed.of(Sampler.of_call(call, cold=cache == "cold"), cache)
-                yield Pair(name, 1.0, (sampler, sampler), device, cache)
+                yield Pair(name, 1.0, (call.run, call.run), device, cache)
     elif series == "power":
         for name, call in calls(device).items():
-            both = (repeated(call, device, LAUNCHES), repeated(call, device, LAUNCHES + 1))
+            both = (repeated(call, LAUNCHES), repeated(call, LAUNCHES + 1))
             yield Pair(name, 1 + 1 / LAUNCHES, both, device)
     else:
         call = prepared(ado.transpose, "cpu", np.ones((2048, 2048), np.float32))
         for threads in (max(PROCESSORS // 2, 1), PROCESSORS):
-            ado.settings.threads = threads
-            once, twice = repeated(call, "cpu", 1), repeated(call, "cpu", 2)
+            once, twice = repeated(call, 1), repeated(call, 2)
             yield Pair("same", 1.0, (once, once), "cpu", threads=threads)
             yield Pair("double", 2.0, (once, twice), "cpu", threads=threads)
 
@@ -141,30 +121,26 @@ def stopped(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def one_run(pair: Pair, *, samples: bool) -> Row:
-    """Sample both functions as a sweep does, and judge them."""
+    """Compare both functions."""
     if pair.threads:
         ado.settings.threads = pair.threads
-    samplers = [type(s)(s.take, s.device, calls=s.calls) for s in pair.samplers]
-    start, others = time.perf_counter(), Contention("cpu")
-    with displayed(False) as silent:
-        settings = Timing(pair.cache, None, 2 * SECONDS)
-        settings.sample(samplers, pair.device, silent)
-    for error in filter(None, (sampler.error for sampler in samplers)):
-        raise error
-    facts = {"threads": pair.threads, "contention": others.facts(waits=bool(samplers[0].waits))}
-    series = [side.series._replace(facts=facts) for side in samplers]
-    found = judge(*series, paired=True)
+    start = time.perf_counter()
+    ours, theirs = pair.functions
+    (change,) = ado.compare(
+        {"theirs": theirs, "ours": ours}, check=False, device=pair.device, cache=pair.cache,
+        seconds=2 * SECONDS, progress=False,
+    )  # fmt: skip
+    found, sides = change.comparison, (change.after, change.before)
     row: Row = {
         **{name: getattr(found, name) for name in ("reason", "ratio", "interval", "resolution")},
         "verdict": found.verdict.value,
-        "undisturbed": float(np.mean([side.undisturbed().mean() for side in series])),
-        "contention": facts["contention"],
+        "contention": change.after.context["contention"],
         "seconds": time.perf_counter() - start,
     }
     if samples:
+        known = {"seconds": "samples", "waits": "waits", "clocks": "clocks"}
         row["sides"] = [
-            {name: list(map(float, getattr(s, name))) for name in ("seconds", "waits", "clocks")}
-            for s in series
+            {name: list(map(float, getattr(m, key))) for name, key in known.items()} for m in sides
         ]
     return row
 
@@ -182,7 +158,7 @@ def run_series(options: argparse.Namespace) -> None:
     with stopped(max(loads)) as processes, options.file.open("a") as file:
         for _, load, pair in itertools.product(range(each), loads, known):
             row = pair._asdict() | facts | {"load": load, "processors": PROCESSORS}
-            del row["samplers"]
+            del row["functions"]
             if done[group_of(row)] >= each:
                 continue
             if time.monotonic() > end:
@@ -222,7 +198,7 @@ def summary(rows: list[Row]) -> Iterator[Row]:
         for verdict in ("faster", "slower", "same", "unclear", "withheld"):
             found[verdict] = counts[verdict]
         found["wrong"] = sum(map(is_wrong, of))
-        for name in ("ratio", "resolution", "undisturbed", "seconds"):
+        for name in ("ratio", "resolution", "seconds"):
             median = statistics.median(row[name] for row in of)
             found[name] = None if median == math.inf else median
         yield found

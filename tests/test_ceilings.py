@@ -300,7 +300,7 @@ def test_the_copy_ceiling_is_kept(measured_values, monkeypatch):
 def test_code_above_the_fma_peak_is_compared_with_tensor_cores():
     tensor = [
         Ceiling(kind="tensor", level=f"{name} tensor", operation="mma", measured=value)
-        for name, value in (("FP64", 60.0), ("TF32", 400.0))
+        for name, value in (("FP64", 60.0), ("TF32", 400.0), ("FP16", 800.0))
     ]
     fma = [made("FP64 fma", 33.0), made("FP32 fma", 64.0)]
     machine = Machine(device="cuda", name="GPU", threads=0, ceilings=(SOUND[0], *fma, *tensor))
@@ -308,6 +308,7 @@ def test_code_above_the_fma_peak_is_compared_with_tensor_cores():
     assert machine.fastest("FP64", 50.0).name == "FP64 tensor mma"
     assert machine.peak("FP32", 100.0) == 400
     assert machine.peak(None, 50.0) == machine.peak(None) == 64
+    assert machine.fastest(None, 100.0).name == "FP16 tensor mma"
     without = replace(machine, ceilings=machine.ceilings[:3])
     assert without.peak("FP64", 50.0) == 33
 

@@ -9,7 +9,7 @@ from pages import rows_of
 import adokernels as ado
 from adobook import published as published_figures
 from adobook.figures import figures, ranks
-from adobook.published import Published
+from adobook.published import Published, read
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -47,6 +47,7 @@ def test_published_values_keep_their_digits(value, unit, text):
     assert published(value=value, unit=unit).text == text
 
 
+image_filters, transpose = read("image_filters"), read("transpose")
 DOCUMENTS = [path.stem for path in Path(published_figures.__file__).parent.glob("*.toml")]
 
 

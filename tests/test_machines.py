@@ -1,11 +1,10 @@
-"""Records of several machines: one folder per model, side by side, refusals."""
+"""Records of several machines: side by side, refusals."""
 
 import dataclasses
 import shutil
 from pathlib import Path
 
 import adokernels as ado
-from adobook.pages import results, still
 from adokernels.cli import main
 from adokernels.tables.measurements import machine_tables, refusal
 from adokernels.tables.rendering import to_text
@@ -35,42 +34,6 @@ def test_machines_are_shown_side_by_side():
         assert text.count(m.variant) >= 1
         assert str(m.limiter.kind) in text
     assert not machine_tables([SWEEP])
-
-
-def test_pages_of_results_show_two_models():
-    names = ("transpose-float32-8192", "gaussian_blur-2560x1600")
-    first = {name: ado.load(DATA / f"{name}.json.xz") for name in names}
-    # On the other model, all variants take the time of the last one, so that no step helps.
-    other = {f"gpus/fake/{name}": _all_equal(changed(s)) for name, s in first.items()}
-    assert FAKE not in "".join(results.pages(first, {}, {}).values())
-    pages = results.pages(first | other, {}, {})
-    for file in ("transpose.md", "image_filters.md"):
-        assert pages[file].count("\n## ") == 1  # one section per ladder, not per model
-        assert "H200" in pages[file]
-        assert FAKE in pages[file]
-    assert "gpus/fake" not in pages["index.md"]
-    assert "\n## gpus/fake/transpose-float32-8192\n" in results.pages(other, {}, {})["transpose.md"]
-
-    page = still.text(first | other)
-    header = next(line for line in page.splitlines() if "Tesla K40m" in line)
-    assert [cell.strip() for cell in header.split("|")][2:-1] == [
-        "GTC 2015 talk: Tesla K40m",
-        "NVIDIA H200",
-        FAKE,
-        "still helps",
-    ]
-    assert "yes" in _verdicts(still.text(first))
-    assert _verdicts(page) <= {"no", "no, as published"}
-
-
-def _verdicts(page):
-    return {line.split("|")[-2].strip() for line in page.splitlines() if "` to `" in line}
-
-
-def _all_equal(sweep):
-    samples = sweep.variants[-1].samples
-    equal = (dataclasses.replace(m, samples=samples) for m in sweep.measurements)
-    return dataclasses.replace(sweep, measurements=tuple(equal))
 
 
 def test_disturbed_records_are_refused():

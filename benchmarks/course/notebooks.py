@@ -4,9 +4,9 @@
 
 transpose
     transpose-naive-blocks: the naive kernel with several block shapes, timed in the same rounds,
-    each with the counters of the ladders and of branches. transpose-hotspots-VARIANT,
-    transpose-heatmap-VARIANT: samples, stall reasons and counts by source line of three variants.
-    The naive kernel has the block shape of the slides.
+    each with the counters of the ladders and of branches. transpose-hotspots-naive,
+    transpose-heatmap-naive: samples, stall reasons and counts by source line of the naive kernel,
+    with the block shape of the slides.
 image_filters
     The image has the size of the GTC 2015 talk. image_filters-application: the host time of each
     step of the application: copy the photograph to the device, run the naive variant of each
@@ -74,11 +74,9 @@ def naive_blocks(a: Any) -> ado.records.Sweep:
 def transpose() -> Records:
     a = np.random.default_rng(7).integers(-(2**62), 2**62, MATRIX)
     yield "transpose-naive-blocks", partial(naive_blocks, a)
-    for name in ("naive", "tiled", "padded"):
-        block, variant = BLOCKS[0] if name == "naive" else None, ado.transpose[name]
-        hot = partial(ado.hotspots, variant, a, block=block, seconds=0.3)
-        yield f"transpose-hotspots-{name}", hot
-        yield f"transpose-heatmap-{name}", partial(ado.heatmap, variant, a, block=block)
+    naive, block = ado.transpose["naive"], BLOCKS[0]
+    yield "transpose-hotspots-naive", partial(ado.hotspots, naive, a, block=block, seconds=0.3)
+    yield "transpose-heatmap-naive", partial(ado.heatmap, naive, a, block=block)
 
 
 # --- 02 -------------------------------------------------------------------------------------------
@@ -184,12 +182,12 @@ def gpp() -> Records:
 
 #: The driver reports at least this number of registers per thread.
 LEAST_REGISTERS = 16
-LOADS = ("one_block", "vector_load_small", "vector_load_both")
-MAX_PLUS = (*LOADS, *(f"{name}_bounded" for name in LOADS))
-MAX_PLUS += ("two_blocks", "whole_device", "shared_rolling")
-#: The variants whose machine code the documents discuss, by stored ladder.
-LADDERS = {"max_plus-float64": MAX_PLUS, "max_plus-float32": MAX_PLUS}
-LADDERS |= {"transpose-int64-8192": ("naive", "tiled")}
+#: The variants whose machine code the notebooks and documents discuss, by stored ladder.
+LADDERS = {
+    "max_plus-float64": ("one_block", "vector_load_small", "vector_load_both"),
+    "max_plus-float32": ("one_block",),
+    "transpose-int64-8192": ("naive",),
+}
 
 
 def sass_of(ladder: str, variant: str) -> ado.records.Sass:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 from adobook.published import TIMES, UNITS, Published, written
-from adobook.text import table
+from adobook.text import LEFT, RIGHT, write_table
 from adokernels.records.definitions import STALLS
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
@@ -145,7 +145,8 @@ def figures(m: Measurement, published: Iterable[Published], variant: str) -> str
             places = [[p.text for p in of_row if (p.document, p.device) == s] for s in sources]
             rows.append([title, *map("; ".join, places), subject.text(key, unit)])
     notes = "; ".join(dict.fromkeys(p.source for p in mine))
-    return f"{table(header, rows)}\n\nSource: {notes}."
+    rules = [LEFT, *[RIGHT] * len(header[1:])]
+    return f"{write_table(header, rows, rules)}\n\nSource: {notes}."
 
 
 def ranks(kernels: Iterable[Measurement], roof: float) -> dict[str, float]:

@@ -7,25 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
-#: The start of a cell with a number: a ratio has a multiplication sign.
-_NUMBER = re.compile("[*+-]*\N{MULTIPLICATION SIGN}?\\d")
-_LEFT, _RIGHT = ":---", "---:"
-
-
-def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """Make a table: columns of numbers are right-aligned, the first and text columns left-aligned.
-
-    None is an empty cell. A row with more or fewer cells than the header raises ValueError.
-    """
-    lines = []
-    for row in rows:
-        if len(row) != len(header):
-            raise ValueError(f"row must have {len(header)} cells, got {len(row)}: {row!r}")
-        lines.append(["" if cell is None else str(cell) for cell in row])
-    numbers = [any(map(_NUMBER.match, column)) for column in zip(*lines, strict=True)][1:]
-    rules = [_LEFT, *(_RIGHT if number else _LEFT for number in numbers)]
-    rules += [_RIGHT] * (len(header) - len(rules))  # without rows
-    return write_table(header, lines, rules)
+#: The rules below the headers of aligned columns.
+LEFT, RIGHT = ":---", "---:"
 
 
 def write_table(
@@ -47,7 +30,7 @@ def write_rich_table(table: Table) -> str:
     text = write_table(
         [cell(column.header).replace("\n", " ") for column in table.columns],
         zip(*(map(cell, column.cells) for column in table.columns), strict=True),
-        [_RIGHT if column.justify == "right" else _LEFT for column in table.columns],
+        [RIGHT if column.justify == "right" else LEFT for column in table.columns],
     )
     title = f"**{_escape(str(table.title))}**\n\n" if table.title else ""
     notes = [f"- {_escape(note)}" for note in str(table.caption or "").splitlines()]

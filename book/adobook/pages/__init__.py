@@ -15,9 +15,8 @@ from adobook.pages import (
     glossary,
     results,
     shapes,
-    still,
 )
-from adobook.pages.stored import ROOT, cpu_sweeps, gpu_sweeps, scans, sweeps
+from adobook.pages.stored import ROOT, cpu_sweeps, scans, sweeps
 from adobook.text import write_table
 
 
@@ -35,8 +34,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "gallery" / "triton.svg", gallery.triton_heat_map()
     for name, text in documents.pages(stored).items():
         yield docs / name, text
-    yield docs / "results" / "still.md", still.text(gpu_sweeps())
-    for name, text in results.pages(gpu_sweeps(), scans(), cpu_sweeps()).items():
+    for name, text in results.pages(stored, scans(), cpu_sweeps()).items():
         yield docs / "results" / name, text
 
 

@@ -1,4 +1,4 @@
-"""docs/results/break_even.md and its chart, from the scans of benchmarks/break_even.py."""
+"""docs/results/break_even.md and its chart, from scans with copies."""
 
 from __future__ import annotations
 

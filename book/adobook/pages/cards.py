@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 import adokernels as ado
 from adobook.pages.stored import contexts_of, fill_template, origin
-from adobook.published import image_filters
 from adobook.text import slug, write_rich_table, write_table
 from adokernels.diagnosis.cards import CardEvidence, Example
 from adokernels.diagnosis.evidence import QUEUED
@@ -17,11 +16,10 @@ from adokernels.text import quantity, ratio
 def text(stored: Mapping[str, ado.records.Sweep]) -> str:
     """Return the page in Markdown."""
     examples = [e for card in ado.cards.values() for e in card.examples]
-    used = {name for e in examples for name in (e.stored, e.talk) if name}
+    used = {e.stored for e in examples}
     return fill_template(
         "cards.md",
         summary=_summary(stored),
-        talk=_of_the_talk(stored),
         origin=origin(contexts_of(stored[name] for name in used)),
         queued=quantity(QUEUED, "s"),
         cards="\n\n".join(part for card in ado.cards.values() for part in _card(card, stored)),
@@ -45,21 +43,6 @@ def _summary(stored: Mapping[str, ado.records.Sweep]) -> str:
             names = "", ""
     headers = ("card", "advice on an H200", "step", "stored ladder", "indicators hold")
     return write_table((*headers, "ratio of times"), rows)
-
-
-def _of_the_talk(stored: Mapping[str, ado.records.Sweep]) -> str:
-    """The steps of the talk on its own image: the times of both devices are for one problem."""
-    seconds = {p.variant: p.value for p in image_filters.TIMES}
-    examples = [(c, e) for c in ado.cards.values() for e in c.examples if e.talk]
-    rows = {}
-    for card, example in examples:
-        evidence = card.evidence(stored[example.talk], before=example.before, after=example.after)
-        theirs = ratio(seconds[example.before] / seconds[example.after])
-        rows[str(example)] = (theirs, _gain(evidence))
-    (problem,) = {str(m.problem) for _, e in examples for m in stored[e.talk]}
-    headers = ("step", f"{image_filters.DEVICE}, the talk", "NVIDIA H200")
-    table = write_table(headers, [(step, *cells) for step, cells in rows.items()])
-    return f"Ratios of times for {problem}:\n\n{table}"
 
 
 def _gain(evidence: CardEvidence) -> str:

@@ -8,7 +8,6 @@ another record, ``{stored[course/NAME][bytes of METRIC]}`` a number of bytes, an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, singledispatch
@@ -20,7 +19,6 @@ from adobook import published
 from adobook.figures import Subject, figures, ranks, title_and_unit
 from adobook.pages.stored import DATA, contexts_of, course_records, fill_template, origin
 from adobook.published import written
-from adobook.text import write_table
 from adokernels.records.heatmap import WARP
 from adokernels.records.profile import KernelProfile
 from adokernels.text import number, percent, quantity, ratio
@@ -35,8 +33,6 @@ LADDERS = {
 }
 #: Records of variants in the form of the document, if the ladder has another form.
 _AS_PUBLISHED = {"B": {"naive": ("course/transpose-naive-blocks", "naive 32 x 32")}}
-#: What precedes the reason why an item is shown only in part.
-PARTLY = "Partly: "
 
 
 class Figures(dict[str, Any]):
@@ -51,7 +47,7 @@ class Figures(dict[str, Any]):
 
 
 def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
-    """Return the pages in Markdown: of each document, and the page with their counts."""
+    """Return the pages in Markdown: of each document, and the list of these pages."""
     ladders = {letter: sweeps[name] for letter, name in LADDERS.items()}
     ladders["E"] = _in_double_precision(ladders["E"], sweeps["gpp-counted"])
     machine = ladders["E"].machine
@@ -69,13 +65,14 @@ def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
     )
     found = {
         f"documents/{letter.lower()}.md": fill_template(
-            _template(letter), figures=_figures(letter, sweep), **blocks
+            f"document_{letter.lower()}.md", figures=_figures(letter, sweep), **blocks
         )
         for letter, sweep in ladders.items()
     }
     came = origin(contexts_of([*sweeps.values(), *course_records()]))
-    found["documents.md"] = fill_template("documents.md", origin=came, counts=_counts(found))
-    return found
+    links = [f"* [{text.partition(chr(10))[0][2:]}]({name})" for name, text in found.items()]
+    index = fill_template("documents.md", origin=came, pages="\n".join(links))
+    return {**found, "documents.md": index}
 
 
 def _in_double_precision(sweep: ado.records.Sweep, counted: ado.records.Sweep) -> ado.records.Sweep:
@@ -87,27 +84,6 @@ def _in_double_precision(sweep: ado.records.Sweep, counted: ado.records.Sweep) -
         return replace(m, executed_flops=share * m.executed_flops)
 
     return replace(sweep, measurements=tuple(map(changed, sweep.measurements)))
-
-
-def _template(letter: str) -> str:
-    return f"document_{letter.lower()}.md"
-
-
-def _counts(found: Mapping[str, str]) -> str:
-    """The number of items of each document by state, and the number of items with figures."""
-    rows = []
-    for letter in LADDERS:
-        page = f"documents/{letter.lower()}.md"
-        given = (Path(__file__).with_name(_template(letter))).read_text(encoding="utf-8")
-        items = re.findall(r"^\| [A-E]\d+ \| .*? \| (.*?) \| (.*?) \| (.*) \|$", given, re.M)
-        partly = sum(PARTLY in shown for shown, _, _ in items)
-        theirs = sum(bool(published) for _, published, _ in items)
-        ours = sum(bool(re.search(r"\{|sectors \d|passes", here)) for *_, here in items)
-        title = found[page].partition("\n")[0].removeprefix("# ")
-        rows.append([f"[{title}]({page})", len(items), len(items) - partly, partly, theirs, ours])
-    rows.append(["**all**", *(sum(column) for column in list(zip(*rows, strict=True))[1:])])
-    header = ["document", "items", "shown", "partly", "with published figures", "with our figures"]
-    return write_table(header, rows)
 
 
 def _figures(letter: str, sweep: ado.records.Sweep) -> str:

@@ -18,7 +18,6 @@ from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import (
     hotspot_table,
     machine_table,
-    machine_tables,
     sweep_table,
     sweep_tables,
 )
@@ -53,7 +52,7 @@ class Page:
             rank = known.index(name) if name in known else len(known)
             return self.routines.index(routine), rank, name
 
-        found = [name for name in _of_first_models(sweeps) if name.endswith(PEERS) == self.peers]
+        found = [name for name in sweeps if name.endswith(PEERS) == self.peers]
         return sorted((n for n in found if sweeps[n].routine in self.routines), key=place)
 
 
@@ -65,12 +64,9 @@ def pages(
     scans: Mapping[str, ado.records.Scan],
     on_cpu: Mapping[str, ado.records.Sweep],
 ) -> dict[str, str]:
-    """Return the pages in Markdown, by file name. ValueError: a stored sweep is on no page.
-
-    `sweeps` may come from several GPU models, as :func:`stored.gpu_sweeps` returns them.
-    """
+    """Return the pages in Markdown, by file name. ValueError: a stored sweep is on no page."""
     shown = {name for page in PAGES for name in page.names(sweeps)}
-    if missing := sorted(set(_of_first_models(sweeps)) - shown):
+    if missing := sorted(set(sweeps) - shown):
         raise ValueError(f"book/adobook/pages/results.toml: no page shows {', '.join(missing)}")
     index = "\n\n".join(_part_of_index(page, sweeps) for page in PAGES)
     of_scans = [sweep for scan in scans.values() for sweep in scan]
@@ -93,11 +89,6 @@ def _ceilings(sweeps: Iterable[ado.records.Sweep]) -> str:
         table.title = None
         parts += [f"## {title}", write_rich_table(table), origin([machine.context])]
     return fill_template("ceilings.md", devices="\n\n".join(parts))
-
-
-def _of_first_models(sweeps: Mapping[str, object]) -> list[str]:
-    """All names except ``"gpus/MODEL/NAME"`` where the section of ``"NAME"`` shows the record."""
-    return [name for name in sweeps if "/" not in name or name.rpartition("/")[2] not in sweeps]
 
 
 def _cpu_page(sweeps: Mapping[str, ado.records.Sweep]) -> str:
@@ -148,9 +139,7 @@ def _page(page: Page, sweeps: Mapping[str, ado.records.Sweep]) -> str:
     for name in page.names(sweeps):
         sweep = sweeps[name]
         parts += [f"## {name}", page.notes.get(name, ""), _command(name, sweep.routine)]
-        others = (s for other, s in sweeps.items() if other.endswith(f"/{name}"))
-        tables = [*sweep_tables(sweep), *machine_tables([sweep, *others])]
-        parts += _record(sweep.title, name, sweep, tables)
+        parts += _record(sweep.title, name, sweep, sweep_tables(sweep))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

@@ -40,15 +40,6 @@ def cpu_sweeps() -> dict[str, ado.records.Sweep]:
     return {name: found[name] for name in ado.routines if name in found}
 
 
-def gpu_sweeps() -> dict[str, ado.records.Sweep]:
-    """The sweeps of every GPU model: ``"NAME"`` of the first one, ``"gpus/MODEL/NAME"``."""
-    found = sweeps()
-    for model in sorted((DATA / "gpus").glob("*/")):
-        folder = f"gpus/{model.name}"
-        found |= {f"{folder}/{name}": sweep for name, sweep in sweeps(folder).items()}
-    return found
-
-
 def scans() -> dict[str, ado.records.Scan]:
     """The scans with copies of notebooks/data/break_even, by routine."""
     found = _records("break_even", ado.records.Scan)

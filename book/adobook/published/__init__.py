@@ -119,10 +119,3 @@ def written(value: float, unit: str, digits: int = DIGITS) -> str:
         return quantity(value, unit, digits)
     amount = f"{value:,.0f}" if value == int(value) else number(value, digits)
     return f"{amount} {unit}".rstrip()
-
-
-average_matvec = read("average_matvec")
-gpp = read("gpp")
-image_filters = read("image_filters")
-max_plus = read("max_plus")
-transpose = read("transpose")

@@ -10,7 +10,14 @@ from matplotlib.artist import Artist
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from adokernels.charts.canvas import Canvas, entry, largest_first, level_entries, level_style
+from adokernels.charts.canvas import (
+    Canvas,
+    entry,
+    largest_first,
+    level_entries,
+    level_style,
+    log_ticks,
+)
 from adokernels.charts.series import Host, Series, hosts_of
 from adokernels.charts.steps import Columns, text_of
 from adokernels.records.machine import Ceiling, Machine
@@ -227,9 +234,9 @@ def _frame(canvas: Canvas, groups: Sequence[_Group], axis: _Axis, plot: float) -
     ax.set_xscale("log" if axis.low else "linear")
     right = axis.low * (axis.reach / axis.low) ** (1 / plot) if axis.low else axis.reach / plot
     ax.set(xlim=(axis.low, right), ylim=(rows[-1][1] + 0.5, groups[0].top))
-    if not axis.low:
-        ticks = MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, axis.reach)
-        ax.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= axis.reach]))
+    linear = MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
+    ticks = log_ticks(axis.low, axis.reach) if axis.low else linear.tick_values(0, axis.reach)
+    ax.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= axis.reach]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e9:g}"))
     scale = ", logarithmic" if axis.low else ""

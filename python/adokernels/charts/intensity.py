@@ -331,7 +331,7 @@ def _draw(
     """
     tracks = [t for layer in layers for t in layer.tracks]
     roofs = [r for layer in layers for r in layer.roofs]
-    stated = stated or StatedPoints((), "")
+    stated = stated or StatedPoints()
     more = [*(point.place for point in stated.points), *more]
     _set_limits(canvas, layers, more, [place for place, _ in walls] if wide else ())
     canvas.frame(x, y, spines="left right bottom top")
@@ -341,7 +341,7 @@ def _draw(
         if left < place < right:
             canvas.line([place] * 2, [bottom, top], ls=":", color=FADED)
             canvas.label_wall(words, place, bottom, top, _ALONG_WALL)
-    stated.draw(canvas)
+    stated_key = stated.draw(canvas)
     draw_tracks(canvas, tracks)
     # The order of these calls is the order of placement: labels with few candidate places first.
     canvas.badge([(t.m, t.last) for t in tracks if t.m in wrong])
@@ -349,10 +349,11 @@ def _draw(
         for labelled in visible:
             label_roofs(canvas, labelled)
         name_tracks(canvas, tracks)
-        stated.label(canvas)
+        for point in stated.points:
+            canvas.callout(point.words, point.place, (8, 14, 22, 32, 45))
         key = [*track_entries(series, tracks, points), *notes]
         key += [f"off scale: {words}" for place, words in walls if not left < place < right]
-        key += stated.key(canvas, tracks)
+        key += stated_key
         for host in (layer.host for layer in layers):
             words = "measured ceiling" if host.alone else f"ceilings of {host.machine.title}"
             words = STATED if host.machine.name == STATED else words
@@ -364,7 +365,8 @@ def _draw(
             key.append("off scale or at the edge: " + ", ".join(r.words for r in hidden))
         canvas.legend_below(key)
     _shade(canvas, regions)
-    finding = stated.finding
+    ends = dict.fromkeys(point.words for point in (*stated.points[:1], *stated.points[-1:]))
+    finding = stated.finding or "; ".join(ends) or "Ceilings"
     if tracks:  # the nearest roof of the summarised variants of each sweep, with its share
         nearest = {t.m: t.nearest(layer.limits) for layer in layers for t in layer.tracks}
         parts = []
@@ -375,7 +377,9 @@ def _draw(
                     of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
                     parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
         finding = "; ".join(parts)
-    canvas.title(finding, ", ".join(filter(None, [subject(series), stated.words])))
+    canvas.title(
+        finding, ", ".join(filter(None, [subject(series), stated.subject if stated.points else ""]))
+    )
 
 
 def _set_limits(

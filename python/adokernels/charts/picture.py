@@ -12,7 +12,7 @@ from adokernels import _core
 from adokernels.charts.patterns import draw_banks, draw_divergence, draw_sectors
 from adokernels.charts.roofline import roofline
 from adokernels.charts.scans import draw_scan
-from adokernels.charts.steps import draw_slopes, steps
+from adokernels.charts.steps import draw_changes, steps
 from adokernels.patterns.banks import BankConflicts
 from adokernels.patterns.divergence import Divergence
 from adokernels.patterns.sectors import Sectors
@@ -101,7 +101,7 @@ _CHARTS: dict[type, Callable[..., Axes]] = {
     Sweep: picture,
     CountedSweep: steps,
     Scan: draw_scan,
-    SweepComparison: draw_slopes,
+    SweepComparison: draw_changes,
     Sectors: draw_sectors,
     BankConflicts: draw_banks,
     Divergence: draw_divergence,

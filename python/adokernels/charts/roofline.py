@@ -8,17 +8,17 @@ from typing import Literal, get_args
 from matplotlib.axes import Axes
 
 from adokernels.charts.bandwidth import bandwidth_height, draw_bandwidth, level_bandwidths
-from adokernels.charts.canvas import FADED, Canvas
+from adokernels.charts.canvas import Canvas
 from adokernels.charts.intensity import OPTIONAL, draw_flops, draw_instructions, has_flops
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
-from adokernels.charts.stated import StatedPoints, stated_machine
+from adokernels.charts.stated import StatedPoint, StatedPoints, checked_points, stated_machine
 from adokernels.measuring.machine import LANES
 from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import number_in
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import printable, quantity
+from adokernels.text import printable
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 
@@ -160,7 +160,7 @@ def roofline(
     elif kind == "instructions":
         draw_instructions(canvas, series, wrong)
     else:
-        stated = StatedPoints(points, hosts[0].machine.name if hosts else "")
+        stated = StatedPoints(checked_points(points), f"stated points of {hosts[0].machine.name}")
         draw_flops(canvas, series, wrong, levels=shown, stated=stated)
     return canvas.ax
 
@@ -248,10 +248,9 @@ def _lacking(names: Sequence[str]) -> str:
 
 
 def _counted_roofline(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) -> Axes:
-    """Draw the intensity of each variant as a line below the data-sheet roofs of the emulated GPU.
+    """Draw the attainable performance of the variants below the data-sheet roofs of the GPU.
 
-    The emulator measures no time, so a variant has an intensity and an attainable performance, but
-    no performance.
+    The emulator measures no time. The intensity is FLOPs per byte of the L1 sectors.
     """
     rows = [v for v in sweep if v.intensity > 0]
     if not rows:
@@ -259,29 +258,20 @@ def _counted_roofline(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) -
     gpu = sweep.context["cuda"]
     precision = sweep.problem.precision or "FP32"
     lanes = dict(zip(("FP32", "FP64"), LANES[gpu["compute"]], strict=True))[precision]
-    peak = 2 * lanes * gpu["multiprocessors"] * gpu["core_hertz"]
-    bandwidth = gpu["memory_bandwidth"]
+    peak, bandwidth = (
+        2 * lanes * gpu["multiprocessors"] * gpu["core_hertz"],
+        gpu["memory_bandwidth"],
+    )
+    bound = sum(v.intensity < peak / bandwidth for v in rows)
+    stated = StatedPoints(
+        points=[
+            StatedPoint(v.variant, min(peak, v.intensity * bandwidth), v.intensity) for v in rows
+        ],
+        subject=f"{sweep.title}; emulated, not timed: attainable performance, data-sheet ceilings",
+        key="bytes of L1 sectors, emulated",
+        finding=f"{bound} of {len(rows)} variants are memory-bound if caches serve no accesses",
+    )
     canvas = Canvas(ax, annotate=annotate)
-    knee = peak / bandwidth
-    low = min(knee, *(v.intensity for v in rows)) / 4
-    high = max(knee, *(v.intensity for v in rows)) * 4
-    bottom = low * bandwidth
-    canvas.ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, peak * 3))
-    canvas.frame("Executed FLOP per byte of L1 sectors", "FLOP/s")
-    canvas.line([low, knee, high], [low * bandwidth, peak, peak], lw=1.6)
-    canvas.label(
-        f"DRAM, {quantity(bandwidth, 'B/s')} (data sheet)",
-        [{"position": (low * 1.1, bottom * height)} for height in (2, 3, 4, 6)],
-    )
-    canvas.label(
-        f"{precision} peak, {quantity(peak, 'FLOP/s')} (data sheet)", position=(knee, peak * 1.2)
-    )
-    for v in rows:
-        attainable = min(peak, v.intensity * bandwidth)
-        canvas.line([v.intensity] * 2, [bottom, attainable], lw=0.8, ls=":", color=FADED)
-        canvas.mark(v.intensity, attainable, marker="o", **canvas.hollow)
-        canvas.callout(v.variant, (v.intensity, attainable), (8, 20))
-    bound = sum(v.intensity < knee for v in rows)
-    finding = f"{bound} of {len(rows)} variants are memory-bound if no cache serves their accesses"
-    canvas.title(finding, f"{sweep.title}; emulated, not timed: attainable performance")
+    series = make_series(stated_machine({"DRAM": bandwidth, precision: peak}), None, None)
+    draw_flops(canvas, series, (), levels=None, stated=stated)
     return canvas.ax

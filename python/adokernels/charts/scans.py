@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -73,11 +72,7 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
             if compared := scan.comparisons.get(name):
                 _draw_ratios(canvas, xs, compared, style)
             continue
-        ys = [_value(m, kind) for m in found]
-        ax.plot(xs, ys, lw=1.5, ms=5, **style)
-        canvas.labels.points += zip(xs, ys, strict=True)
-        ends = [[m.bytes / t if kind == "bandwidth" else t for t in m.interval] for m in found]
-        ax.vlines(xs, *zip(*ends, strict=True), color=colour, lw=0.9)
+        _draw_line(canvas, xs, found, kind, style)
     if not scan.lengths and all(
         len(s) == 1 for s in scan
     ):  # only the variant that a call uses, per problem
@@ -107,6 +102,21 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
             style = {"position": (size, 1.0), "va": "center", "color": FADED}
             canvas.label(f"{level} {binary_size(size)}", places, **style)
     return key
+
+
+def _draw_line(
+    canvas: Canvas,
+    xs: Sequence[float],
+    found: Sequence[Measurement],
+    kind: str,
+    style: dict[str, Any],
+) -> None:
+    """Draw bandwidths or times with their intervals."""
+    ys = [_value(m, kind) for m in found]
+    canvas.ax.plot(xs, ys, lw=1.5, ms=5, **style)
+    canvas.labels.points += zip(xs, ys, strict=True)
+    ends = [[m.bytes / t if kind == "bandwidth" else t for t in m.interval] for m in found]
+    canvas.ax.vlines(xs, *zip(*ends, strict=True), color=style["color"], lw=0.9)
 
 
 def _draw_ratios(
@@ -139,17 +149,15 @@ def _draw_offloads(scan: Scan, ax: Axes | None) -> Axes:
     ]
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    for name, found, style in lines:
-        times = [m.seconds for m in found]
-        ax.plot(sizes, times, lw=1.8, ms=5, **style)
-        ax.vlines(sizes, *zip(*(m.interval for m in found), strict=True), color=style["color"])
-        _name_line(canvas, name, sizes, times, style["color"])
+    for _, found, style in lines:
+        _draw_line(canvas, sizes, found, "time", style)
+    key = [entry(name, ls="-", **style) for name, _, style in lines]
     pairs = zip(sizes, scan, scan.offloads, strict=True)
     links = [(x, link_seconds(s.machine, o.uploaded, o.downloaded)) for x, s, o in pairs]
     if roof := [(x, t) for x, t in links if t]:
-        xs, ts = zip(*roof, strict=True)
-        ax.plot(xs, ts, color=canvas.ink, lw=1.0, ls="--", zorder=1.5)
-        _name_line(canvas, "copies at the link's roof", xs, ts, canvas.ink)
+        ax.plot(*zip(*roof, strict=True), color=canvas.ink, lw=1.0, ls="--", zorder=1.5)
+        key.append(entry("copies at the link's roof", color=canvas.ink, ls="--"))
+    canvas.legend_below(key)
     low, high = (f(m.seconds for _, found, _ in lines for m in found) for f in (min, max))
     ax.set_ylim(0.4 * min([low, *(t for _, t in roof)]), 2.5 * high)
     ax.set_xlim(sizes[0] / 1.6, sizes[-1] * 1.6)
@@ -174,22 +182,6 @@ def _draw_offloads(scan: Scan, ax: Axes | None) -> Axes:
     title, _, kernel = scan.finding.partition("; ")
     canvas.title(title, f"{scan.title}; {kernel.rstrip('.')}")
     return ax
-
-
-def _name_line(
-    canvas: Canvas, name: str, xs: Sequence[float], ys: Sequence[float], colour: str
-) -> None:
-    """Write the name of a line near one of its points, the last ones first."""
-    points = list(zip(xs, ys, strict=True))
-    canvas.labels.points += points
-    canvas.labels.lines += map(np.array, itertools.pairwise(points))
-    data = canvas.ax.transData
-    places = [
-        {"position": point, "ha": ha, "va": va, "transform": data + canvas.shift(dx, dy)}
-        for point in reversed(points)
-        for ha, va, dx, dy in (("right", "bottom", -6, 4), ("left", "top", 6, -4))
-    ]
-    canvas.label(name, places, color=colour, fontweight="bold")
 
 
 def _value(m: Measurement, kind: str) -> float:

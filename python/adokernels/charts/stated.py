@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ from matplotlib.artist import Artist
 
 from adokernels import _core
 from adokernels.charts.canvas import Canvas, Point, entry, level_style
-from adokernels.charts.layers import Track
 from adokernels.measuring.sampling import require_finite
 from adokernels.records.machine import LEVELS, Ceiling, Machine
 from adokernels.text import quantity, require
@@ -56,9 +56,17 @@ class StatedPoint(NamedTuple):
         """The position in a roofline."""
         return self.intensity, self.rate
 
-    @classmethod
-    def of(cls, point: Any) -> StatedPoint:
-        """Check a label with two numbers."""
+    @property
+    def words(self) -> str:
+        """The label with the performance."""
+        return f"{self.label}, {quantity(self.rate, 'FLOP/s')}"
+
+
+def checked_points(points: Iterable[tuple[str, float, float]]) -> list[StatedPoint]:
+    """Check labels with two numbers."""
+    require(Iterable, "tuples of a label, FLOP/s and FLOP/B", points=points)
+    found = []
+    for point in points:
         require(tuple, "tuples of a label, FLOP/s and FLOP/B", points=point)
         if len(point) != 3:
             raise ValueError(f"points must be (label, FLOP/s, FLOP/B), got {point!r}")
@@ -67,43 +75,23 @@ class StatedPoint(NamedTuple):
         require_finite(**{"FLOP/s": rate, "FLOP/B": intensity})
         if not min(rate, intensity) > 0:
             raise ValueError(f"points must have positive FLOP/s and FLOP/B, got {point!r}")
-        return cls(label, float(rate), float(intensity))
+        found.append(StatedPoint(label, float(rate), float(intensity)))
+    return found
 
 
+@dataclass(frozen=True)
 class StatedPoints:
-    """The points that a user states, and the name of the machine whose ceilings limit them."""
+    """Points that are not measured, and the words that describe them."""
 
-    def __init__(self, points: Iterable[tuple[str, float, float]], machine: str) -> None:
-        require(Iterable, "tuples of a label, FLOP/s and FLOP/B", points=points)
-        self.points, self._machine = [*map(StatedPoint.of, points)], machine
+    points: Sequence[StatedPoint] = ()
+    subject: str = ""  # the last part of the title
+    key: str = "DRAM bytes, stated"  # the legend entry
+    finding: str = ""  # the title of a chart without other points; by default, two of the points
 
-    @property
-    def words(self) -> str:
-        """Whose points they are, for the title of the chart."""
-        return f"stated points of {self._machine}" if self.points else ""
-
-    def draw(self, canvas: Canvas) -> None:
-        """Draw the points."""
+    def draw(self, canvas: Canvas) -> list[Artist]:
+        """Draw the points; return their legend entries."""
+        colour = level_style("DRAM")[0]
+        style: dict[str, Any] = {"mfc": canvas.paper, "mec": colour, "marker": "D"}
         for point in self.points:
-            hollow: dict[str, Any] = {"mfc": canvas.paper, "mec": level_style("DRAM")[0]}
-            canvas.mark(*point.place, marker="D", ms=6.0, mew=1.2, **hollow)
-
-    def label(self, canvas: Canvas) -> None:
-        """Label the points."""
-        for point in self.points:
-            words = f"{point.label}, {quantity(point.rate, 'FLOP/s')}"
-            canvas.callout(words, point.place, (8, 14, 22, 32, 45))
-
-    @property
-    def finding(self) -> str:
-        """The first and the last point, as the title of a chart that has no other points."""
-        ends = dict.fromkeys((self.points[0], self.points[-1]) if self.points else ())
-        words = (f"{point.label}: {quantity(point.rate, 'FLOP/s')}" for point in ends)
-        return "; ".join(words) or "Ceilings"
-
-    def key(self, canvas: Canvas, tracks: Sequence[Track]) -> list[Artist]:
-        """Make the legend entry; the colour shows the memory level if there are no other points."""
-        words = f"stated, {self._machine}" if tracks else "DRAM bytes, stated"
-        colour = canvas.ink if tracks else level_style("DRAM")[0]
-        style = {"mfc": canvas.paper, "mec": colour, "marker": "D"}
-        return [entry(words, **style)] if self.points else []
+            canvas.mark(*point.place, ms=6.0, mew=1.2, **style)
+        return [entry(self.key, **style)] if self.points else []

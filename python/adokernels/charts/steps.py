@@ -1,11 +1,11 @@
 """The charts of a ladder's steps: one row per variant, with its time or its number of sectors.
 
-The slope chart has two times per variant, joined by a line.
+The chart of compared sweeps has two times per variant, joined by a line.
 """
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -217,18 +217,7 @@ def _measured_steps(
         limit = variants[0].bytes / sweep.roof
         times.append(limit)
     table = Columns(canvas, _table(canvas, sweep, rows) if annotate else (), [-1], _OMITTED)
-    low, high = min(times) / _MARGIN, max(times) * _MARGIN
-    plot = table.share_of_plot
-    unit = _log_axis(canvas, low, high, len(rows), "s", plot)
-    for tick in canvas.ax.get_xticks():
-        canvas.ax.plot(
-            [tick, tick], [-0.5, len(rows) - 0.5], color=canvas.tint(0.15), lw=0.6, zorder=0
-        )
-    for edge in np.arange(len(rows)) - 0.5:
-        canvas.ax.axhline(edge, color=canvas.tint(0.08), lw=0.6, zorder=0)
-    canvas.frame(f"Time per call [{unit}], logarithmic", x=plot / 2)
-    canvas.ax.tick_params(axis="y", length=0)
-    canvas.ax.spines["bottom"].set_bounds(low, high)
+    _time_axis(canvas, times, len(rows), table.share_of_plot)
     if limit:
         canvas.line([limit, limit], [-0.5, len(rows) - 0.5], lw=1.2, color=MEMORY)
     key = [entry("variant", **_DOT)]
@@ -265,6 +254,19 @@ def _new_canvas(names: Sequence[tuple[str, bool]], ax: Axes | None, *, annotate:
     canvas.row_names([f"{name} (ceiling)" if ceiling else name for name, ceiling in names])
     canvas.settle()
     return canvas
+
+
+def _time_axis(canvas: Canvas, times: Sequence[float], rows: int, plot: float) -> None:
+    """Set up the axis of times in the left part `plot` of the axes, with lines between the rows."""
+    low, high = min(times) / _MARGIN, max(times) * _MARGIN
+    unit = _log_axis(canvas, low, high, rows, "s", plot)
+    for tick in canvas.ax.get_xticks():
+        canvas.ax.plot([tick, tick], [-0.5, rows - 0.5], color=canvas.tint(0.15), lw=0.6, zorder=0)
+    for edge in np.arange(rows) - 0.5:
+        canvas.ax.axhline(edge, color=canvas.tint(0.08), lw=0.6, zorder=0)
+    canvas.frame(f"Time per call [{unit}], logarithmic", x=plot / 2)
+    canvas.ax.tick_params(axis="y", length=0)
+    canvas.ax.spines["bottom"].set_bounds(low, high)
 
 
 def _log_axis(
@@ -358,83 +360,39 @@ def _counted_steps(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) -> A
     return canvas.ax
 
 
-_FASTER = "#0072B2"
-_LONGEST_NAME = 40
-#: Positions of the two runs, and of the labels beside them, as fractions of the width.
-_BEFORE, _AFTER, _LABEL = 0.38, 0.62, 0.035
-#: Height of a label, relative to the size of its font.
-_LINE = 1.5
-
-
-def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
-    """Draw the times before on the left and the times after on the right, logarithmically."""
+def draw_changes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
+    """Draw a line per variant from its time before to its time after, with a table beside it."""
     if not len(changes):
         raise ValueError("changes must contain at least one variant, got none")
-    canvas = Canvas(ax, annotate=True, size=(8.5, 1.6 + 0.26 * len(changes)))
-    ax = canvas.ax
-    before = [math.log10(c.before.seconds) for c in changes]
-    after = [math.log10(c.after.seconds) for c in changes]
-    gains = [c.after.speedup_over(c.before) for c in changes]  # ratios of the times in the chart
-    low, high = min(*before, *after), max(*before, *after)
-    # Each label needs one line, even if all times are nearly the same.
-    space = _LINE * canvas.font * len(changes) / canvas.height
-    span = max(high - low, 0.02)
-    margin = span * max(0.08, (space - 0.84) / 2)
-    limits = low - margin, high + margin
-    ax.set(xlim=(0, 1), ylim=limits, xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
-    step = _LINE * canvas.font / canvas.height * (span + 2 * margin)
-    left, right = (_spread(values, step, limits) for values in (before, after))
-    for i, change in enumerate(changes):
-        verdict = change.comparison.verdict
-        line = line_of(verdict, _FASTER)
-        # Otherwise, the lines of unchanged times would hide the other lines.
-        front = 0 if verdict is Verdict.SAME else 1
-        ends = [before[i], after[i]]
-        canvas.line([_BEFORE, _AFTER], ends, lw=1.4, zorder=2 + front, **line)
-        first, name = (printable(m.variant, _LONGEST_NAME) for m in (change.before, change.after))
-        gain = ratio(gains[i])
-        texts = (
-            (f"{first}  {quantity(change.before.seconds, 's')}", _BEFORE, -1, before, left),
-            (f"{quantity(change.after.seconds, 's')}  {gain}  {name}", _AFTER, 1, after, right),
-        )
-        face = canvas.paper if verdict is Verdict.UNCLEAR else line["color"]
-        for words, x, side, points, places in texts:
-            canvas.mark(x, points[i], marker="o", mfc=face, mec=line["color"], zorder=4 + front)
-            end = x + side * _LABEL
-            ax.plot([x, end], [points[i], places[i]], color=FADED, lw=0.5, zorder=1)
-            at = {"x": end + side * 0.008, "y": places[i], "ha": "left" if side > 0 else "right"}
-            canvas.text(words, va="center", bbox=None, **at, **text_of(verdict, _FASTER))
-    below = ax.transAxes + canvas.shift(0, -0.6 * canvas.font)
-    head: dict[str, Any] = {"transform": below, "ha": "center", "va": "top", "gid": "subject"}
-    head |= {"fontsize": canvas.font + 1, "fontweight": "bold", **LITERAL}
-    for x, label in zip((_BEFORE, _AFTER), changes.labels, strict=True):
-        ax.text(x, 0.0, printable(label, _LONGEST_NAME), **head)
+    canvas = _new_canvas([(change.variant, False) for change in changes], ax, annotate=True)
     verdicts = [change.comparison.verdict for change in changes]
-    canvas.legend_below(verdict_entries(verdicts, _FASTER))
+    gains = [change.after.speedup_over(change.before) for change in changes]
+    labels = [printable(label, _LONGEST_CELL) for label in changes.labels]
+    cells: list[Any] = []
+    times: list[float] = []
+    for row, (change, verdict) in enumerate(zip(changes, verdicts, strict=True)):
+        style, both = text_of(verdict, MEMORY), (change.before.seconds, change.after.seconds)
+        found: dict[str, Any] = {
+            **{label: (quantity(t, "s"), {}) for label, t in zip(labels, both, strict=True)},
+            "speed-up": (ratio(gains[row]), style),
+            "it is": (verdict.value, style),
+        }
+        cells.append((row, change.after, found))
+        times += both
+    table = Columns(canvas, cells, [-1], ("it is",))
+    _time_axis(canvas, times, len(changes), table.share_of_plot)
+    for row, (change, verdict) in enumerate(zip(changes, verdicts, strict=True)):
+        line, (before, after) = line_of(verdict, MEMORY), (change.before, change.after)
+        canvas.line([before.seconds, after.seconds], [row, row], lw=1.4, **line)
+        canvas.mark(before.seconds, row, marker="o", mfc=canvas.paper, mec=line["color"])
+        canvas.mark(after.seconds, row, marker="o", color=line["color"])
+    table.draw()
+    faces = zip(labels, (canvas.paper, canvas.ink), strict=True)
+    key = [entry(label, marker="o", mec=canvas.ink, mfc=face) for label, face in faces]
+    canvas.legend_below([*key, *verdict_entries(verdicts, MEMORY)])
     counts = ", ".join(f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts)
-    finding = f"{changes.labels[1]}: {counts}"
+    finding = f"{labels[1]}: {counts}"
     if Verdict.UNCLEAR not in verdicts:
-        finding += f"; mean speed-up {ratio(math.exp(np.mean(np.log(gains))))}"
-    canvas.title(finding, f"{changes.title}; times on a logarithmic axis")
-    return ax
-
-
-def _spread(values: Sequence[float], step: float, limits: tuple[float, float]) -> list[float]:
-    """Positions as close as possible to the values, in their order, at least one step apart."""
-    groups: list[tuple[float, int]] = []  # centre and number of labels that touch each other
-    for value in sorted(values):
-        groups.append((value, 1))
-        while len(groups) > 1:
-            (low, n), (high, m) = groups[-2:]
-            if high - low >= step * (n + m) / 2:
-                break
-            groups[-2:] = [((low * n + high * m) / (n + m), n + m)]
-    spread: list[float] = []
-    for centre, members in groups:
-        reach = step * (members - 1) / 2
-        middle = min(max(centre, limits[0] + reach), limits[1] - reach)
-        spread += [middle - reach + step * k for k in range(members)]
-    places = np.empty(len(values))
-    places[np.argsort(values, kind="stable")] = spread
-    return list(places)
+        finding += f"; mean speed-up {ratio(statistics.geometric_mean(gains))}"
+    canvas.title(finding, changes.title)
+    return canvas.ax

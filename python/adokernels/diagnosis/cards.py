@@ -137,7 +137,6 @@ class Example:
     after: str
     stored: str  # the stored ladder with counters of both (``notebooks/data`` of the repository)
     published: bool = False  # whether the talk makes this step
-    talk: str = ""  # the stored ladder with the talk's own problem, if the talk makes this step
 
     def __str__(self) -> str:
         return f"{self.routine}: {self.before} to {self.after}"

@@ -312,26 +312,22 @@ def _require_none_skipped(found: Sweep) -> None:
 
 
 def default_shapes(
-    routine: Routine, dtype: DTypeLike | None, options: Mapping[str, Any], doublings: int = 0
+    routine: Routine, dtype: DTypeLike | None, options: Mapping[str, Any]
 ) -> list[tuple[int, ...]]:
     """The default problems: the task's long lengths, rounded to and divided by powers of two.
 
-    With `doublings`, up to that number of larger problems come first, each with doubled lengths.
     Much shorter lengths do not change: they are properties of the problem, for example the number
     of components.
     """
     lengths = tuple(routine.task.lengths.values())
     scaled = [length * _LONG >= max(lengths) for length in lengths]
     found: dict[tuple[int, ...], None] = {}
-    for power in range(-doublings, math.ceil(math.log2(max(lengths))) + 1):
+    for power in range(math.ceil(math.log2(max(lengths))) + 1):
         shape = tuple(
             max(1, int(2.0 ** (math.floor(math.log2(n)) - power))) if long else n
             for n, long in zip(lengths, scaled, strict=True)
         )
         types = routine.task.operand_types(shape, dtype)
-        size = sum(math.prod(lengths) * np.dtype(kind).itemsize for lengths, kind in types)
-        if power < 0 and size > _LARGEST:
-            continue
         operands = (np.zeros(*each) for each in types)
         moved = routine.variants[0].cost(*operands, **options).bytes
         if _SMALLEST / 2 < moved <= _LARGEST:

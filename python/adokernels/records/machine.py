@@ -25,8 +25,8 @@ _SLOWER = 0.97
 _FEWEST_ADDED = 0.4
 #: Memory levels, the farthest one first. Shared memory has the data path of L1.
 LEVELS = ("DRAM", "L3", "L2", "L1", "shared")
-#: The tensor cores that can compute products of problems of a precision.
-_TENSOR = {"FP64": "FP64 tensor", "FP32": "TF32 tensor"}
+#: The tensor cores that can compute products of problems of a precision, or of an unknown one.
+_TENSOR = {"FP64": "FP64 tensor", "FP32": "TF32 tensor", None: "FP16 tensor"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,7 @@ class Machine(StoredRecord, ShownAsTables, Entries[Ceiling]):
         compute = self.of_kind("compute")
         ours = [c for c in compute if c.level == precision]
         best = max(ours or compute, key=lambda c: c.measured, default=None)
-        tensor = [c for c in self.of_kind("tensor") if c.level == _TENSOR.get(precision or "")]
+        tensor = [c for c in self.of_kind("tensor") if c.level == _TENSOR.get(precision)]
         if best and tensor and rate > NO_LIMIT * best.measured:
             return tensor[0]
         return best
