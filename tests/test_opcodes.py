@@ -287,18 +287,6 @@ def permute(a, b, selector, sign=True):
     return out
 
 
-def permute_mode(mode):
-    tables = {
-        "f4e": [0x3210, 0x4321, 0x5432, 0x6543],
-        "b4e": [0x5670, 0x6701, 0x7012, 0x0123],
-        "rc8": [0x0000, 0x1111, 0x2222, 0x3333],
-        "ecl": [0x3210, 0x3211, 0x3222, 0x3333],
-        "ecr": [0x0000, 0x1110, 0x2210, 0x3210],
-        "rc16": [0x1010, 0x3232, 0x1010, 0x3232],
-    }
-    return lambda a, b, c: permute(a, b, tables[mode][c & 3])
-
-
 def parts(t, word, bits=None):
     size = bits or bits_of(t)
     return [wrap(t[0] + str(size), word >> i) for i in range(0, 32, size)]
@@ -375,9 +363,8 @@ def integral(mode):
     return compute
 
 
-def eighths(t, relu, pairs):
+def eighths(t, pairs):
     def one(x):
-        x = 0.0 if relu and x <= 0 else x
         if isnan(x):
             return 0x7F
         value = Fraction(x) if isfinite(x) else Fraction(10**9) * (1 if x > 0 else -1)
@@ -461,8 +448,6 @@ def table():
             [u, u, "u32"],
             lambda a, b, c: a if c < 5 else b,
         )
-        add(f"slct.{t}.s32", u, f"{u} {u} s32", lambda a, b, c: a if c >= 0 else b)
-        add(f"slct.{t}.f32", u, f"{u} {u} f32", lambda a, b, c: a if c >= 0 else b)
         if t != "b16":
             add(f"popc.{t}", "u32", u, lambda a: a.bit_count())
             add(f"clz.{t}", "u32", u, lambda a, u=u: bits_of(u) - a.bit_length())
@@ -480,7 +465,6 @@ def table():
             return wrap(t[0] + "32", a << 8) >> 8
 
         add(f"mul24.lo.{t}", t, f"{t} {t}", lambda a, b, low=low: low(a) * low(b))
-        add(f"mad24.lo.{t}", t, f"{t} {t} {t}", lambda a, b, c, low=low: low(a) * low(b) + c)
     for mode in ("clamp", "wrap"):
         add(f"bmsk.{mode}.b32", "u32", "u32 u32", lambda a, b, c=mode == "clamp": bmsk(a, b, c))
         count = (lambda n: min(n, 32)) if mode == "clamp" else (lambda n: n & 31)
@@ -492,8 +476,6 @@ def table():
             add(f"shf.{side}.{mode}.b32", "u32", "u32 u32 u32", funnel)
     add("fns.b32", "u32", "u32 u32 s32", nth)
     add("prmt.b32", "u32", "u32 u32 u32", permute)
-    for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
-        add(f"prmt.b32.{mode}", "u32", "u32 u32 u32", permute_mode(mode))
     for a, b in itertools.product(("u32", "s32"), repeat=2):
         d = "u32" if a == b == "u32" else "s32"
         add(f"dp4a.{a}.{b}", d, f"u32 u32 {d}", dot(a, b, 8))
@@ -636,17 +618,14 @@ def table():
     add("cvt.ftz.f32.f32", "f32", "f32", lambda x: flushed("f32", x))
     add("cvt.rna.tf32.f32", "f32", "f32", tf32(away=True))
     add("cvt.rn.tf32.f32", "f32", "f32", tf32(away=False))
-    for t, relu in itertools.product(("e4m3", "e5m2"), (False, True)):
-        suffix = ".relu" if relu else ""
-        add(f"cvt.rn.satfinite{suffix}.{t}x2.f32", "u16", "f32 f32", eighths(t, relu, pairs=False))
-        add(f"cvt.rn.satfinite{suffix}.{t}x2.f16x2", "u16", "f16x2", eighths(t, relu, pairs=True))
+    for t in ("e4m3", "e5m2"):
+        add(f"cvt.rn.satfinite.{t}x2.f32", "u16", "f32 f32", eighths(t, pairs=False))
+        add(f"cvt.rn.satfinite.{t}x2.f16x2", "u16", "f16x2", eighths(t, pairs=True))
 
-        def wide(x, t=t, relu=relu):
-            values = (decoded(t, x & 255), decoded(t, x >> 8))
-            low, high = (encoded("f16", 0.0 if relu and v <= 0 else v) for v in values)
-            return high << 16 | low
+        def wide(x, t=t):
+            return sum(encoded("f16", decoded(t, x >> s & 255)) << 2 * s for s in (0, 8))
 
-        add(f"cvt.rn{suffix}.f16x2.{t}x2", "u32", f"{t}x2", wide)
+        add(f"cvt.rn.f16x2.{t}x2", "u32", f"{t}x2", wide)
     for t in ("u16", "s16"):
 
         def words(a, b, t=t):

@@ -42,10 +42,10 @@ py::dict dict_of(const Operations& o) {
   return found;
 }
 
-// The operations and accesses of a source line or of a launch.
-py::dict accesses_of(const auto& c) {
+py::dict dict_of(const Work& c) {
   using namespace py::literals;
   return py::dict(
+      "instructions"_a = c.instructions, "lanes"_a = c.lanes,
       "operations"_a = dict_of(c.operations), "global_loads"_a = dict_of(c.global_loads),
       "global_stores"_a = dict_of(c.global_stores), "global_atomics"_a = dict_of(c.global_atomics),
       "shared_loads"_a = dict_of(c.shared_loads), "shared_stores"_a = dict_of(c.shared_stores),
@@ -59,14 +59,13 @@ py::dict dict_of(const Counts& c) {
   for (const LineCounts& line : c.lines)
     lines.append(py::dict("file"_a = line.at.file, "line"_a = line.at.line,
                           "outer_file"_a = line.at.outer_file, "outer_line"_a = line.at.outer_line,
-                          "instructions"_a = line.instructions, "lanes"_a = line.lanes,
-                          **accesses_of(line)));
-  return py::dict("blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
-                  "lanes"_a = c.lanes, "branches"_a = c.branches,
+                          **dict_of(static_cast<const Work&>(line))));
+  return py::dict("blocks"_a = c.blocks, "warps"_a = c.warps, "branches"_a = c.branches,
                   "divergent_branches"_a = c.divergent_branches, "barriers"_a = c.barriers,
                   "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
                   "atomic_addresses"_a = c.atomic_addresses, "bulk_loads"_a = dict_of(c.bulk_loads),
-                  "bulk_stores"_a = dict_of(c.bulk_stores), "lines"_a = lines, **accesses_of(c));
+                  "bulk_stores"_a = dict_of(c.bulk_stores), "lines"_a = lines,
+                  **dict_of(static_cast<const Work&>(c)));
 }
 
 py::dict dict_of(const Result& result) {
@@ -114,14 +113,9 @@ class EmulatedModule {
       }
     } removal{memory_, arrays};
     const auto extent = [](const Shape& s) { return Extent{s[0], s[1], s[2]}; };
-    Options options{.initcheck = checks,
-                    .shared_initcheck = checks,
-                    .racecheck = checks,
-                    .global_racecheck = checks,
-                    .synccheck = checks,
+    Options options{.checks = {checks, checks, checks, checks, checks},
                     .threads = threads,
-                    .max_block_transitions = limit,
-                    .isa = {}};
+                    .max_block_transitions = limit};
     const std::string_view bytes(params);
     Result result;
     without_gil([&] {
@@ -303,8 +297,8 @@ void bind_emulator(py::module_& m) {
       "emulator_checks",
       [] {
         const auto checks = cuda::emulated::checks();
-        return std::tuple(checks.race, checks.global_race, checks.initialised, checks.synchronised,
-                          checks.shared_initialised);
+        return std::tuple(checks.racecheck, checks.global_racecheck, checks.initcheck,
+                          checks.synccheck, checks.shared_initcheck);
       },
       "(race, global_race, initialised, synchronised, shared_initialised) of set_emulator_checks.");
   m.def(

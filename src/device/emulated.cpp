@@ -50,7 +50,7 @@ struct Gpu {
   std::unordered_map<const void*, Code> files;  // by the handle of the fat binary
   std::unordered_map<const void*, RegisteredKernel> kernels;
   emulator::Memory memory;
-  Checks checks;
+  emulator::Checks checks;
 };
 
 // The object is never destroyed, because objects that are destroyed at the end of the process free
@@ -137,12 +137,12 @@ std::string why_unavailable() { return gpu().kernels.empty() ? "built without CU
 bool current() { return is_current; }
 bool exchange_current(bool emulated) { return std::exchange(is_current, emulated); }
 
-void set_checks(const Checks& checks) {
+void set_checks(const emulator::Checks& checks) {
   const std::lock_guard lock(gpu().mutex);
   gpu().checks = checks;
 }
 
-Checks checks() {
+emulator::Checks checks() {
   const std::lock_guard lock(gpu().mutex);
   return gpu().checks;
 }
@@ -312,16 +312,10 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
   emulator::Result result;
   try {
     emulator::Module& module = *code.code->module;
-    const Checks& checks = gpu().checks;
     const Properties& properties = gpu_model().properties;
     result = emulator::launch(module, code.name, shape,
                               packed(module.parameters(code.name), arguments), gpu().memory,
-                              {.initcheck = checks.initialised,
-                               .shared_initcheck = checks.shared_initialised,
-                               .racecheck = checks.race,
-                               .global_racecheck = checks.global_race,
-                               .synccheck = checks.synchronised,
-                               .isa = {},
+                              {.checks = gpu().checks,
                                .compute = properties.compute,
                                .multiprocessors = properties.multiprocessors,
                                .shared_bytes = properties.shared_bytes_per_block});

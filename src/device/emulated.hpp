@@ -26,13 +26,9 @@ std::string why_unavailable();
 bool current();
 bool exchange_current(bool emulated);  // returns the previous value
 
-// The checks of later launches. Bounds and alignment are always checked.
-struct Checks {
-  bool race = false, global_race = false, initialised = false, synchronised = false;
-  bool shared_initialised = false;  // also reports reads whose values a kernel ignores
-};
-void set_checks(const Checks& checks);
-Checks checks();
+// The checks of later launches.
+void set_checks(const emulator::Checks& checks);
+emulator::Checks checks();
 
 // ---- Registered by the static constructors of the files that nvcc compiles ----
 

@@ -39,44 +39,26 @@ cudaError_t allocate(void** memory, std::size_t bytes) {
 cudaError_t query_attribute(int* value, cudaDeviceAttr which) {
   const emulated::GpuModel& model = emulated::gpu_model();
   const Properties& gpu = model.properties;
-  switch (which) {
-    case cudaDevAttrMaxThreadsPerBlock:
-    case cudaDevAttrMaxBlockDimX:
-    case cudaDevAttrMaxBlockDimY:
-      *value = 1024;
-      break;
-    case cudaDevAttrMaxBlockDimZ:
-      *value = 64;
-      break;
-    case cudaDevAttrMaxGridDimX:
-      *value = 0x7fffffff;
-      break;
-    case cudaDevAttrMaxGridDimY:
-    case cudaDevAttrMaxGridDimZ:
-      *value = 65535;
-      break;
-    case cudaDevAttrMaxRegistersPerMultiprocessor:
-      *value = 65536;
-      break;
-    case cudaDevAttrMaxBlocksPerMultiprocessor:
-      *value = model.blocks_per_multiprocessor;
-      break;
-    case cudaDevAttrReservedSharedMemoryPerBlock:
-      *value = model.reserved_shared_bytes;
-      break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-      *value = gpu.threads_per_multiprocessor;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-      *value = static_cast<int>(gpu.shared_bytes_per_multiprocessor);
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = static_cast<int>(gpu.shared_bytes_per_block);
-      break;
-    default:
-      return cudaErrorInvalidValue;
-  }
-  return cudaSuccess;
+  const std::pair<cudaDeviceAttr, std::int64_t> values[] = {
+      {cudaDevAttrMaxThreadsPerBlock, 1024},
+      {cudaDevAttrMaxBlockDimX, 1024},
+      {cudaDevAttrMaxBlockDimY, 1024},
+      {cudaDevAttrMaxBlockDimZ, 64},
+      {cudaDevAttrMaxGridDimX, 0x7fffffff},
+      {cudaDevAttrMaxGridDimY, 65535},
+      {cudaDevAttrMaxGridDimZ, 65535},
+      {cudaDevAttrMaxRegistersPerMultiprocessor, 65536},
+      {cudaDevAttrMaxBlocksPerMultiprocessor, model.blocks_per_multiprocessor},
+      {cudaDevAttrReservedSharedMemoryPerBlock, model.reserved_shared_bytes},
+      {cudaDevAttrMaxThreadsPerMultiProcessor, gpu.threads_per_multiprocessor},
+      {cudaDevAttrMaxSharedMemoryPerMultiprocessor, gpu.shared_bytes_per_multiprocessor},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu.shared_bytes_per_block}};
+  for (const auto& [attribute, found] : values)
+    if (attribute == which) {
+      *value = static_cast<int>(found);
+      return cudaSuccess;
+    }
+  return cudaErrorInvalidValue;
 }
 
 Extent extent(dim3 d) { return {d.x, d.y, d.z}; }

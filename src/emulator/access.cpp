@@ -342,7 +342,7 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
       mark_written(range->written.data(), site, mask, static_cast<s64>(base - range->begin), bytes);
     ++worker.changes;
   } else {
-    if (!range->written.empty() && worker.launch.options.initcheck &&
+    if (!range->written.empty() && worker.launch.options.checks.initcheck &&
         !check_initialised(worker, warp, a, site, mask, range->written.data(),
                            static_cast<s64>(base - range->begin), range->name))
       return false;
@@ -409,7 +409,7 @@ bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
     if (a.store)
       mark_written(block->written.data(), site, mask, base, bytes);
     else if (!check_initialised(worker, warp, a, site, mask, block->written.data(), base, "shared",
-                                !worker.launch.options.shared_initcheck))
+                                !worker.launch.options.checks.shared_initcheck))
       return false;
   }
   if (!record_shared(worker, warp, *block, a, static_cast<int>(inst.aux), site.offsets,
@@ -614,7 +614,7 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
     if (address >> 48 == kSharedWindow >> 48) {
       BlockState* block = shared_block(warp, address & 0xffffffffu);
       const s64 zeros[kLanes] = {}, at = memory - block->shared.data();
-      if (!initialised(block->written, at, "shared", !options.shared_initcheck) ||
+      if (!initialised(block->written, at, "shared", !options.checks.shared_initcheck) ||
           !record_shared(worker, warp, *block, a, static_cast<int>(inst.aux), zeros,
                          Pattern::kScattered, at, 1u << lane, whole, true))
         return false;
@@ -626,7 +626,7 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
         return report(worker, warp, a.line, lane, "read-only",
                       size_text(a, true) + " '" + range->name + "', which is read-only",
                       range->name, at);
-      if (!initialised(range->written, at, range->name, !options.initcheck)) return false;
+      if (!initialised(range->written, at, range->name, !options.checks.initcheck)) return false;
       if (worker.launch.shadow != nullptr)
         record_global(worker, warp, a, inst.aux, one.offsets, address, 1u << lane, whole, true);
     }
@@ -686,13 +686,7 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
   const int bytes = a.element_bytes;
   ++worker.copies;
   const auto* sources = reinterpret_cast<const u64*>(warp.at(a.operand));
-  PendingCopy copy{.mask = mask,
-                   .group = 0,
-                   .bytes = bytes,
-                   .access = static_cast<int>(inst.aux),
-                   .to = {},
-                   .from = {},
-                   .source_bytes = {}};
+  PendingCopy copy{.mask = mask, .bytes = bytes, .access = static_cast<int>(inst.aux)};
   u32 reading = 0;
   SiteCache& site = worker.sites[inst.aux];
   for (const int lane : Lanes{mask}) {
@@ -722,7 +716,7 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
             copy.from[lane] >> 48 != 0)
           return report_bounds(worker, warp, a, lane, copy.from[lane], false);
       }
-    for (const int lane : Lanes{worker.launch.options.initcheck ? reading : 0}) {
+    for (const int lane : Lanes{worker.launch.options.checks.initcheck ? reading : 0}) {
       const Allocation* range = worker.launch.memory.find(copy.from[lane]);
       if (range != nullptr && !range->written.empty() &&
           !check_lane_initialised(worker, warp, a, lane, range->written.data(),

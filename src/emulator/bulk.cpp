@@ -163,7 +163,7 @@ void perform_load(const BulkCopy& copy) {
 
 // Records the accesses of a copy to global memory for the check for races between blocks.
 void record_rows(Worker& worker, const BulkCopy& copy) {
-  if (worker.launch.shadow == nullptr || copy.byte_mask != BulkCopy{}.byte_mask) return;
+  if (worker.launch.shadow == nullptr) return;
   constexpr s64 kZeros[kLanes] = {};
   for_rows(copy, [&](const Row& row) {
     if (row.first != row.last)
@@ -183,12 +183,9 @@ void perform_store(Worker& worker, const BulkCopy& copy) {
       std::memcpy(&line[to], copy.shared->shared.data() + at, count);
     });
     auto* const to = reinterpret_cast<u8*>(row.address);
-    Allocation* const range = worker.launch.memory.find(row.address);
-    for (u32 i = row.first; i < row.last; ++i) {
-      if (!((copy.byte_mask >> (i % kChunk)) & 1)) continue;
-      to[i - row.first] = line[i];
-      if (!range->written.empty()) range->written[row.address - range->begin + i - row.first] = 1;
-    }
+    const u32 bytes = row.last - row.first;
+    std::copy_n(line.data() + row.first, bytes, to);
+    worker.launch.memory.mark_written(to, bytes);
     return true;
   });
   ++worker.changes;
@@ -263,7 +260,7 @@ class Check {
       if (store && !range->writable)
         return fail("read-only", "bulk copy to '" + range->name + "', which is read-only",
                     range->name, at);
-      if (store || range->written.empty() || !worker_.launch.options.initcheck) return true;
+      if (store || range->written.empty() || !worker_.launch.options.checks.initcheck) return true;
       const u8* const written = range->written.data();
       const void* const missing = std::memchr(written + at, 0, row.last - row.first);
       if (missing == nullptr) return true;
@@ -280,7 +277,8 @@ class Check {
     if (block.written.empty()) return true;
     for (u32 i = at; i < at + copy_.bytes; ++i) {
       const bool pending = block.written[i] == kPending;
-      if (block.written[i] == 1 || (!pending && !worker_.launch.options.shared_initcheck)) continue;
+      if (block.written[i] == 1 || (!pending && !worker_.launch.options.checks.shared_initcheck))
+        continue;
       return fail(pending ? "missing wait" : "uninitialised",
                   "bulk copy of byte " + std::to_string(i) + " of shared memory, " +
                       (pending ? "which is written by another copy that was not waited for"
@@ -383,7 +381,6 @@ bool copy_bulk(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
           .fail("out of bounds",
                 "bulk copy with a block that is not in the "
                 "cluster");
-    if (e[kBulkMask] != kNone) copy.byte_mask = static_cast<u32>(warp.value(e[kBulkMask], lane, 4));
     if (e[kBulkBytes] == kNone) {
       if (!read_tensor(worker, copy, e, copy.other)) return false;
     } else {

@@ -13,17 +13,6 @@
 namespace ado::emulator {
 namespace {
 
-template <Isa kIsa>
-const Tables& tables() {
-  static const Tables tables(lane_functions(kIsa));
-  return tables;
-}
-const Tables& tables_of(Isa isa) {
-  return isa == Isa::kAvx512 ? tables<Isa::kAvx512>()
-         : isa == Isa::kAvx2 ? tables<Isa::kAvx2>()
-                             : tables<Isa::kBaseline>();
-}
-
 // Values of %name registers that do not depend on the thread.
 const std::map<std::string_view, u8> kBlockNames = {{"%ntid", kThreads},
                                                     {"%ctaid", kBlockIndex},
@@ -48,7 +37,6 @@ const std::map<std::string_view, ThreadValue> kThreadNames = {
     {"%lanemask_le", ThreadValue::kMaskLessEqual},
     {"%lanemask_gt", ThreadValue::kMaskGreater},
     {"%lanemask_ge", ThreadValue::kMaskGreaterEqual}};
-constexpr int kThreadValues = 10;
 constexpr u32 kMostStaticShared = 48 << 10;
 constexpr s64 kMostLocal = 512 << 10;               // per thread
 constexpr std::size_t kMostInstructions = 1 << 20;  // with inlined calls
@@ -65,10 +53,7 @@ bool uses_carry(const Words& w) {
 
 Program Decoder::run(Function& entry) {
   p_.name = std::string(entry.name);
-  for (int i = 0; i < kThreadValues; ++i) {
-    p_.thread_registers.push_back({static_cast<ThreadValue>(i), 0});
-    registers_.push_back(4);
-  }
+  registers_.assign(kThreadValues, 4);
   p_.lines.emplace_back();
   if (!entry.params.empty()) {
     const Variable& last = entry.params.back();
@@ -94,6 +79,14 @@ Program Decoder::run(Function& entry) {
 u32 Decoder::temporary(int bytes) {
   registers_.push_back(static_cast<u8>(bytes));
   return static_cast<u32>(registers_.size() - 1);
+}
+
+u32 Decoder::computed(std::string_view name, u32 a, u32 b, u32 c) {
+  const AluEntry* entry = find(name);
+  if (entry == nullptr) unknown();
+  const u32 d = temporary(entry->bytes[0]);
+  emit_alu(*entry, d, a, b, c);
+  return d;
 }
 
 u32 Decoder::constant(Source source, int bytes, u64 bits, int read_bytes, bool sign, u32 variable) {
@@ -203,10 +196,7 @@ u32 Decoder::value(const Operand& o, int bytes) {
   switch (o.kind) {
     case Kind::kRegister: {
       if (registers_[reg(o.reg)] != bytes) fail("a register of another size was expected");
-      if (!o.negated) return reg(o.reg);
-      const u32 inverse = temporary(1);
-      emit_alu("not.pred", inverse, reg(o.reg));
-      return inverse;
+      return o.negated ? computed("not.pred", reg(o.reg)) : reg(o.reg);
     }
     case Kind::kImmediate: {
       u64 bits = o.value;
@@ -238,12 +228,10 @@ u32 Decoder::value(const Operand& o, int bytes) {
 u32 Decoder::special(std::string_view name, int bytes) {
   if (name.starts_with("%clock") || name.starts_with("%globaltimer")) {
     const bool time = name.starts_with("%g");
-    const u32 d = temporary(bytes);
-    const u32 wide = bytes == 8 ? d : temporary(8);
+    const u32 wide = temporary(8);
     const auto mode = static_cast<u8>(time ? ClockMode::kNanoseconds : ClockMode::kCycles);
     emit(Op::kClock, {.d = wide, .bytes = 8, .mode = mode});
-    if (bytes != 8) emit_alu(name.ends_with("hi") ? "high.b64" : "low.b64", d, wide);
-    return d;
+    return bytes == 8 ? wide : computed(name.ends_with("hi") ? "high.b64" : "low.b64", wide);
   }
   int axis = 0;
   if (name.size() > 2 && name[name.size() - 2] == '.') {
@@ -266,10 +254,7 @@ u32 Decoder::special(std::string_view name, int bytes) {
     r = immediate(p_.reserved_shared = static_cast<u32>(shared_offset(kReserved)), 4);
   else
     fail("the emulator does not support the register " + std::string(name));
-  if (bytes == 4) return r;
-  const u32 d = temporary(bytes);
-  emit_alu(bytes == 8 ? "cvt.u64.u32" : "cvt.u16.u32", d, r);
-  return d;
+  return bytes == 4 ? r : computed(bytes == 8 ? "cvt.u64.u32" : "cvt.u16.u32", r);
 }
 
 const Variable& Decoder::variable(const Operand& o) const {
@@ -518,8 +503,7 @@ void Decoder::call_through(u32 pointer, const Checked<Operand>& params,
   for (const std::string_view name : text_.callable) {
     Function& target = text_.functions.at(name);
     if (!same(params, target.params) || !same(results, target.results)) continue;
-    const u32 chosen = temporary(1);
-    emit_alu("setp.eq.b64", chosen, pointer, immediate(addresses_.address.at(name), 8));
+    const u32 chosen = computed("setp.eq.b64", pointer, immediate(addresses_.address.at(name), 8));
     const int next = new_label();
     guard_ = chosen, guard_negated_ = true;
     branch(next);
@@ -591,7 +575,6 @@ void Decoder::instruction(const Words& w) {
   if (op == "set") return compare_to_value(w);
   if (op == "lop3") return logic3();
   if (op == "bfi") return bit_insert(w);
-  if (op == "slct") return select_by_sign(w);
   if (uses_carry(w)) return carry(w);
   element_wise(w);
 }
@@ -603,15 +586,15 @@ void Decoder::branch_indexed() {
   const u32 index = value(o[0], 4);
   for (std::size_t i = 0; i < table->second.size(); ++i) {
     guard_ = kNone;
-    const u32 chosen = temporary(1);
-    emit_alu("setp.eq.b32", chosen, index, immediate(i, 4));
+    const u32 chosen = computed("setp.eq.b32", index, immediate(i, 4));
     if (i + 1 < table->second.size()) guard_ = chosen, guard_negated_ = false;
     branch(label_of(table->second[i]));
   }
 }
 
-Program decode(Text& text, Function& entry, const ModuleAddresses& addresses, Isa isa) {
-  return Decoder(text, addresses, tables_of(isa)).run(entry);
+Program decode(Text& text, Function& entry, const ModuleAddresses& addresses) {
+  static const Tables tables(lane_functions());
+  return Decoder(text, addresses, tables).run(entry);
 }
 
 }  // namespace ado::emulator

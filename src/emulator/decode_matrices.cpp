@@ -16,38 +16,23 @@ Decoder::Shape Decoder::shape_of(const Words& w) const {
   unknown();
 }
 
-std::optional<Number> Decoder::number_of(std::string_view type) const {
+std::vector<Number> Decoder::numbers_in(const Words& w) {
   static const std::map<std::string_view, Number> kNumbers = {
       {"f16", Number::kF16}, {"bf16", Number::kBf16}, {"tf32", Number::kTf32},
       {"f32", Number::kF32}, {"f64", Number::kF64},   {"s8", Number::kS8},
       {"u8", Number::kU8},   {"e4m3", Number::kE4m3}, {"e5m2", Number::kE5m2},
       {"s32", Number::kS32}};
-  const auto at = kNumbers.find(type);
-  return at == kNumbers.end() ? std::nullopt : std::optional(at->second);
-}
-
-int Decoder::bytes_of(Number number) {
-  switch (number) {
-    case Number::kF16:
-    case Number::kBf16:
-      return 2;
-    case Number::kS8:
-    case Number::kU8:
-    case Number::kE4m3:
-    case Number::kE5m2:
-      return 1;
-    case Number::kF64:
-      return 8;
-    default:
-      return 4;
-  }
+  std::vector<Number> found;
+  for (const std::string_view word : w)
+    if (const auto at = kNumbers.find(word); at != kNumbers.end()) found.push_back(at->second);
+  return found;
 }
 
 MatrixProduct::Fragment Decoder::add_fragment(Extra& e, int& next, const Operand& list, Number type,
                                               int elements, bool is_result) {
   const std::span<const Operand> parts = parts_of(list);
-  const int count = static_cast<int>(parts.size()), bytes = std::max(bytes_of(type), 4);
-  const int held = count * (bytes / bytes_of(type)) * kLanes;
+  const int count = static_cast<int>(parts.size()), bytes = std::max(element_bytes(type), 4);
+  const int held = count * (bytes / element_bytes(type)) * kLanes;
   if (s_->opcode[0] == "wmma" ? held < elements : held != elements)
     fail("a fragment has another size");
   e.registers.resize(std::max<std::size_t>(e.registers.size(), next + count + 3), kNone);
@@ -60,9 +45,7 @@ MatrixProduct::Fragment Decoder::add_fragment(Extra& e, int& next, const Operand
 void Decoder::multiply_matrices(const Words& w) {
   const auto& o = s_->operands;
   const Shape shape = shape_of(w);
-  std::vector<Number> types;
-  for (const std::string_view word : w)
-    if (const auto number = number_of(word)) types.push_back(*number);
+  std::vector<Number> types = numbers_in(w);
   // wmma.mma on f16 names d and c only.
   const bool opaque = w[0] == "wmma";
   if (opaque && types.size() == 2) types = {types[0], Number::kF16, Number::kF16, types[1]};
@@ -81,23 +64,21 @@ void Decoder::multiply_matrices(const Words& w) {
   product.a = add_fragment(e, next, o[1], types[1], shape.m * shape.k);
   product.b = add_fragment(e, next, o[2], types[2], shape.k * shape.n);
   product.c = add_fragment(e, next, o[3], types[3], shape.m * shape.n);
+  add_product(product, e);
+}
+
+void Decoder::add_product(MatrixProduct product, const Extra& e) {
   product.extra = add_extra(e);
   p_.matrices.push_back(product);
   emit(Op::kMatrix, {.aux = static_cast<u32>(p_.matrices.size() - 1)});
-}
-
-u32 Decoder::combined(std::string_view op, int bytes, u32 a, u32 b) {
-  const u32 d = temporary(bytes);
-  emit_alu(op, d, a, b);
-  return d;
 }
 
 void Decoder::move_fragment(const Words& w) {
   const auto& o = s_->operands;
   const bool store = w[1] == "store";
   const Shape shape = shape_of(w);
-  const auto type = number_of(w.back());
-  if (!type) unknown();
+  const std::vector<Number> types = numbers_in({w.back()});
+  if (types.empty()) unknown();
   const bool is_a = w[2] == "a", is_b = w[2] == "b";
   const int rows = is_b ? shape.k : shape.m, columns = is_a ? shape.k : shape.n;
   const bool by_row = contains(w, "row");
@@ -106,26 +87,26 @@ void Decoder::move_fragment(const Words& w) {
   const u32 base = generic_address(o.at(store ? 0 : 1), space);
   if (space == Space::kShared) space = Space::kGeneric;
   const u32 pitch = o.size() > 2 ? value(o[2], 4) : immediate(by_row ? columns : rows, 4);
-  const int bytes = bytes_of(*type), whole = std::max(bytes, 4), per_register = whole / bytes;
+  const int bytes = element_bytes(types[0]), whole = std::max(bytes, 4),
+            per_register = whole / bytes;
   const auto lane = static_cast<u32>(ThreadValue::kLane);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::vector<u32> elements;
     const u32 whole_register = store ? value(parts[i], whole) : kNone;
     for (int k = 0; k < per_register; ++k) {
       const auto slot = static_cast<u64>(i) * per_register + k;
-      const u32 index =
-          combined("and.b32", 4, combined("add.u32", 4, lane, immediate(32 * slot, 4)),
-                   immediate(static_cast<u64>(rows) * columns - 1, 4));
-      const u32 row = combined("div.u32", 4, index, immediate(columns, 4)),
-                column = combined("rem.u32", 4, index, immediate(columns, 4));
-      const u32 element = temporary(4), offset = temporary(8), address = temporary(8);
-      emit_alu("mad.lo.u32", element, by_row ? row : column, pitch, by_row ? column : row);
-      emit_alu("mul.wide.u32", offset, element, immediate(bytes, 4));
-      emit_alu("add.u64", address, base, offset);
+      const u32 index = computed("and.b32", computed("add.u32", lane, immediate(32 * slot, 4)),
+                                 immediate(static_cast<u64>(rows) * columns - 1, 4));
+      const u32 row = computed("div.u32", index, immediate(columns, 4)),
+                column = computed("rem.u32", index, immediate(columns, 4));
+      const u32 element =
+          computed("mad.lo.u32", by_row ? row : column, pitch, by_row ? column : row);
+      const u32 address =
+          computed("add.u64", base, computed("mul.wide.u32", element, immediate(bytes, 4)));
       const u32 data = bytes == whole && store ? whole_register : temporary(std::max(bytes, 2));
       elements.push_back(data);
       if (store && bytes == 2) emit_alu(k == 0 ? "low.b32" : "high.b32", data, whole_register);
-      move_element(space, bytes, address, data, store);
+      move_element({.space = space, .store = store, .address = address}, bytes, data);
     }
     if (store) continue;
     const u32 d = result(parts[i], whole);
@@ -136,8 +117,8 @@ void Decoder::move_fragment(const Words& w) {
     } else {
       u32 halves[2];
       for (int half = 0; half < 2; ++half) {
-        const u32 high = combined("shl.b16", 2, elements[2 * half + 1], immediate(8, 4));
-        halves[half] = combined("or.b16", 2, elements[2 * half], high);
+        const u32 high = computed("shl.b16", elements[2 * half + 1], immediate(8, 4));
+        halves[half] = computed("or.b16", elements[2 * half], high);
       }
       emit_alu("pack.b32", d, halves[0], halves[1]);
     }
@@ -151,14 +132,12 @@ void Decoder::multiply_in_group(const Words& w) {
   if (w[1] == "fence") return emit(Op::kGroupFence);
   if (w[1] == "commit_group") return emit(Op::kGroupCommit);
   if (w[1] == "wait_group") return emit(Op::kGroupWait, {.aux = static_cast<u32>(o.at(0).value)});
-  std::vector<Number> types;
-  for (const std::string_view word : w)
-    if (const auto number = number_of(word)) types.push_back(*number);
+  const std::vector<Number> types = numbers_in(w);
   int n = 0;
   for (const std::string_view word : w)
     if (word.starts_with("m64n")) n = std::atoi(word.data() + 4);
   if (w[1] != "mma_async" || types.size() != 3 || n < 8 || n > 256 || n % 8 != 0) unknown();
-  const int bytes = bytes_of(types[1]), k = 32 / bytes;
+  const int bytes = element_bytes(types[1]), k = 32 / bytes;
   if (!contains(w, "m64n" + std::to_string(n) + "k" + std::to_string(k))) unknown();
   // Integers have no operands for signs. Only types of 16 bits have operands that transpose a
   // matrix.
@@ -188,9 +167,7 @@ void Decoder::multiply_in_group(const Words& w) {
   Access access{.space = Space::kShared};
   access.element_bytes = 16;
   product.access = add_access(access);
-  product.extra = add_extra(e);
-  p_.matrices.push_back(product);
-  emit(Op::kMatrix, {.aux = static_cast<u32>(p_.matrices.size() - 1)});
+  add_product(product, e);
 }
 
 // Lane 8 i + r loads or stores row r of matrix i, 16 bytes; another instruction exchanges the

@@ -23,20 +23,20 @@ MoveFunction Decoder::move_of(std::string_view type, int register_bytes, bool st
   unknown();
 }
 
-void Decoder::move_element(Space space, int bytes, u32 address, u32 data, bool store) {
-  Access access{.space = space, .store = store};
+void Decoder::move_element(Access access, int bytes, u32 data) {
   access.element_bytes = static_cast<u8>(bytes);
   access.register_bytes = lane_bytes(data);
-  access.move = move_of("b" + std::to_string(8 * bytes), access.register_bytes, store);
-  access.address = address;
-  access.address_bytes = lane_bytes(address);
+  access.move = move_of("b" + std::to_string(8 * bytes), access.register_bytes, access.store);
   access.data[0] = data;
-  emit(store ? Op::kStore : Op::kLoad, {.aux = add_access(access)});
+  emit(access.store ? Op::kStore : Op::kLoad, {.aux = add_access(access)});
 }
 
 void Decoder::move_local(s64 offset, u32 data, bool store) {
-  move_element(Space::kLocal, lane_bytes(data), immediate(static_cast<u64>(offset), 4), data,
-               store);
+  move_element({.space = Space::kLocal,
+                .store = store,
+                .address_bytes = 4,
+                .address = immediate(static_cast<u64>(offset), 4)},
+               lane_bytes(data), data);
 }
 
 Space Decoder::space_of(const Words& w) {
@@ -240,16 +240,10 @@ void Decoder::copy_async(const Words& w) {
 u32 Decoder::generic_address(const Operand& o, Space space) {
   Access place{.space = space};
   set_address(place, o);
-  u32 address = place.address;
-  if (place.address_bytes == 4) {
-    address = temporary(8);
-    emit_alu("cvt.u64.u32", address, place.address);
-  }
+  const u32 address =
+      place.address_bytes == 4 ? computed("cvt.u64.u32", place.address) : place.address;
   const u64 added = static_cast<u64>(place.offset) + (space == Space::kShared ? kSharedWindow : 0);
-  if (added == 0) return address;
-  const u32 sum = temporary(8);
-  emit_alu("add.u64", sum, address, immediate(added, 8));
-  return sum;
+  return added == 0 ? address : computed("add.u64", address, immediate(added, 8));
 }
 
 void Decoder::mbarrier(const Words& w) {
@@ -257,40 +251,40 @@ void Decoder::mbarrier(const Words& w) {
   Extra e;
   MbarrierMode mode;
   u8 bytes = 0;
+  const auto set = [&](MbarrierOperand which, u32 r) { e.registers[which] = r; };
   const auto address = [&](const Operand& place) {
-    e.registers[kMbarrierAddress] = generic_address(place, space_of(w));
+    set(kMbarrierAddress, generic_address(place, space_of(w)));
   };
-  if (w[0] == "cp") {
+  const std::string_view op = w[0] == "cp" ? "copies" : w[1];
+  if (op == "copies") {
     mode = MbarrierMode::kArriveOfCopies;
     bytes = contains(w, "noinc") ? 1 : 0;
     address(o.at(0));
-  } else if (w[1] == "init" || w[1] == "inval") {
-    mode = w[1] == "init" ? MbarrierMode::kInit : MbarrierMode::kInvalidate;
+  } else if (op == "init" || op == "inval") {
+    mode = op == "init" ? MbarrierMode::kInit : MbarrierMode::kInvalidate;
     address(o.at(0));
-    if (w[1] == "init") e.registers[kMbarrierValue] = value(o.at(1), 4);
-  } else if (w[1] == "expect_tx" || w[1] == "complete_tx") {
-    mode = w[1] == "expect_tx" ? MbarrierMode::kExpect : MbarrierMode::kComplete;
+    if (op == "init") set(kMbarrierValue, value(o.at(1), 4));
+  } else if (op == "expect_tx" || op == "complete_tx") {
+    mode = op == "expect_tx" ? MbarrierMode::kExpect : MbarrierMode::kComplete;
     address(o.at(0));
-    e.registers[kMbarrierBytes] = value(o.at(1), 4);
-  } else if (w[1] == "arrive" || w[1] == "arrive_drop") {
-    mode = w[1] == "arrive" ? MbarrierMode::kArrive : MbarrierMode::kArriveAndDrop;
-    const bool has_state = o.at(0).kind != Kind::kAddress;
-    if (has_state && o[0].kind != Kind::kSink) e.registers[kMbarrierResult] = result(o[0], 8);
-    const std::size_t at = has_state ? 1 : 0;
+    set(kMbarrierBytes, value(o.at(1), 4));
+  } else if (op == "arrive" || op == "arrive_drop") {
+    mode = op == "arrive" ? MbarrierMode::kArrive : MbarrierMode::kArriveAndDrop;
+    const std::size_t at = o.at(0).kind == Kind::kAddress ? 0 : 1;  // after the state
+    if (at == 1 && o[0].kind != Kind::kSink) set(kMbarrierResult, result(o[0], 8));
     address(o.at(at));
-    const bool expects = contains(w, "expect_tx");
     if (o.size() > at + 1)
-      e.registers[expects ? kMbarrierBytes : kMbarrierValue] = value(o[at + 1], 4);
-  } else if (w[1] == "test_wait" || w[1] == "try_wait") {
+      set(contains(w, "expect_tx") ? kMbarrierBytes : kMbarrierValue, value(o[at + 1], 4));
+  } else if (op == "test_wait" || op == "try_wait") {
     const bool parity = contains(w, "parity");
     mode = parity ? MbarrierMode::kTestParity : MbarrierMode::kTest;
-    e.registers[kMbarrierResult] = result(o.at(0), 1);
+    set(kMbarrierResult, result(o.at(0), 1));
     address(o.at(1));
-    e.registers[kMbarrierValue] = value(o.at(2), parity ? 4 : 8);
-  } else if (w[1] == "pending_count") {
+    set(kMbarrierValue, value(o.at(2), parity ? 4 : 8));
+  } else if (op == "pending_count") {
     mode = MbarrierMode::kPendingCount;
-    e.registers[kMbarrierResult] = result(o.at(0), 4);
-    e.registers[kMbarrierAddress] = value(o.at(1), 8);
+    set(kMbarrierResult, result(o.at(0), 4));
+    set(kMbarrierAddress, value(o.at(1), 8));
   } else {
     unknown();
   }
@@ -308,7 +302,7 @@ void Decoder::copy_bulk(const Words& w) {
   if (contains(w, "commit_group")) return emit(Op::kCommitBulk);
   if (contains(w, "wait_group"))
     return emit(Op::kWaitBulk, {.aux = static_cast<u32>(o.at(0).value)});
-  if (contains(w, "im2col") || w[1] == "reduce") unknown();
+  if (contains(w, "im2col") || contains(w, "cp_mask") || w[1] == "reduce") unknown();
   const bool tensor = contains(w, "tensor"), grouped = contains(w, "bulk_group");
   const bool between = !contains(w, "global");
   Extra e;
@@ -333,16 +327,8 @@ void Decoder::copy_bulk(const Words& w) {
     set(kBulkBytes, value(o.at(next++), 4));
   }
   if (!grouped) set(kBulkBarrier, generic_address(o.at(next++), Space::kShared));
-  if (contains(w, "multicast::cluster")) {
-    const u32 blocks = temporary(4);
-    emit_alu("cvt.u32.u16", blocks, value(o.at(next++), 2));
-    set(kBulkBlocks, blocks);
-  }
-  if (contains(w, "cp_mask")) {
-    const u32 bytes = temporary(4);
-    emit_alu("cvt.u32.u16", bytes, value(o.at(o.size() - 1), 2));
-    set(kBulkMask, bytes);
-  }
+  if (contains(w, "multicast::cluster"))
+    set(kBulkBlocks, computed("cvt.u32.u16", value(o.at(next++), 2)));
   Access access{.space = Space::kShared, .store = !grouped};
   access.element_bytes = 16;
   access.extra = add_extra(e);
@@ -354,62 +340,52 @@ void Decoder::copy_bulk(const Words& w) {
 
 // Stores a field of a TensorMap.
 void Decoder::replace_tensor_map(const Words& w) {
+  struct Field {
+    std::string_view name;
+    std::size_t offset;
+    int bytes;
+    std::vector<u64> choices = {};  // stored values of the immediates 0, 1, 2, ...
+  };
+  static const Field kFields[] = {
+      {"global_address", offsetof(TensorMap, address), 8},
+      {"rank", offsetof(TensorMap, dimensions), 1},
+      {"global_dim", offsetof(TensorMap, lengths), 4},
+      {"global_stride", offsetof(TensorMap, strides), 8},
+      {"box_dim", offsetof(TensorMap, box), 2},
+      {"element_stride", offsetof(TensorMap, steps), 1},
+      {"elemtype", offsetof(TensorMap, element_bytes), 1, {1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4}},
+      {"swizzle_mode", offsetof(TensorMap, swizzle_bytes), 1, {0, 32, 64, 128}},
+      {"fill_mode", offsetof(TensorMap, nan_outside), 1, {0, 1}}};
   const auto& o = s_->operands;
-  const std::string_view field = w.at(3);
+  const std::string_view name = w.at(3);
   const Operand& given = o.at(o.size() - 1);
-  const std::size_t index = o.size() == 3 ? o[1].value : 0;
   const auto put = [&](std::size_t offset, int bytes, u32 data) {
     Access access{.space = space_of(w), .store = true};
     set_address(access, o[0]);
     access.offset += static_cast<s64>(offset);
-    access.element_bytes = static_cast<u8>(bytes);
-    access.register_bytes = lane_bytes(data);
-    access.move = move_of("b" + std::to_string(8 * bytes), access.register_bytes, true);
-    access.data[0] = data;
-    emit(Op::kStore, {.aux = add_access(access)});
+    move_element(access, bytes, data);
   };
-  const auto choice = [&](std::initializer_list<u64> values) {
-    if (given.kind != Kind::kImmediate || given.value >= values.size()) unknown();
-    return immediate(values.begin()[given.value], 4);
-  };
-  if (field == "global_address") {
-    put(offsetof(TensorMap, mark), 8, immediate(TensorMap::kMark, 8));
-    put(offsetof(TensorMap, address), 8, value(given, 8));
-  } else if (field == "rank") {
-    const u32 dimensions = temporary(4);
-    emit_alu("add.u32", dimensions, value(given, 4), immediate(1, 4));
-    put(offsetof(TensorMap, dimensions), 1, dimensions);
-  } else if (field == "global_dim") {
-    put(offsetof(TensorMap, lengths) + 4 * index, 4, value(given, 4));
-  } else if (field == "global_stride") {
-    put(offsetof(TensorMap, strides) + 8 * index, 8, value(given, 8));
-  } else if (field == "box_dim") {
-    put(offsetof(TensorMap, box) + 2 * index, 2, value(given, 4));
-  } else if (field == "element_stride") {
-    put(offsetof(TensorMap, steps) + index, 1, value(given, 4));
-  } else if (field == "elemtype") {
-    put(offsetof(TensorMap, element_bytes), 1, choice({1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4}));
-  } else if (field == "swizzle_mode") {
-    put(offsetof(TensorMap, swizzle_bytes), 1, choice({0, 32, 64, 128}));
-  } else if (field == "fill_mode") {
-    put(offsetof(TensorMap, nan_outside), 1, choice({0, 1}));
-  } else {
-    choice({0});  // interleave_layout
-  }
+  if (name == "interleave_layout" && given.value == 0) return;
+  const auto* const field = std::ranges::find(kFields, name, &Field::name);
+  if (field == std::end(kFields)) unknown();
+  const bool chosen = !field->choices.empty();
+  if (chosen && (given.kind != Kind::kImmediate || given.value >= field->choices.size())) unknown();
+  const std::size_t index = o.size() == 3 ? o[1].value : 0;
+  const u32 plain =
+      chosen ? immediate(field->choices[given.value], 4) : value(given, field->bytes == 8 ? 8 : 4);
+  const u32 data = name == "rank" ? computed("add.u32", plain, immediate(1, 4)) : plain;
+  put(field->offset + index * static_cast<std::size_t>(field->bytes), field->bytes, data);
+  if (name == "global_address") put(offsetof(TensorMap, mark), 8, immediate(TensorMap::kMark, 8));
 }
 
 void Decoder::copy_tensor_map(const Words& w) {
   for (std::size_t at = 0; at < sizeof(TensorMap); at += 8) {
     const u32 word = temporary(8);
     for (const bool store : {false, true}) {
-      Access access{.space = store ? Space::kGlobal : Space::kShared, .store = store};
+      Access access{.space = store ? Space::kGlobal : Space::kShared, .store = store, .lanes = 1};
       set_address(access, s_->operands.at(store ? 0 : 1));
       access.offset += static_cast<s64>(at);
-      access.element_bytes = access.register_bytes = 8;
-      access.lanes = 1;
-      access.move = move_of("b64", 8, store);
-      access.data[0] = word;
-      emit(store ? Op::kStore : Op::kLoad, {.aux = add_access(access)});
+      move_element(access, 8, word);
     }
   }
   fence(w);
@@ -427,9 +403,8 @@ void Decoder::convert_address(const Words& w) {
                                               : 0;
   const u32 d = result(o.at(0), 8), a = value(o.at(1), 8);
   if (space == Space::kParam && !to) {  // the address may be an offset (address_of), which is small
-    const u32 small = temporary(1), absolute = temporary(8);
-    emit_alu("setp.lt.u64", small, a, immediate(u64{1} << 16, 8));
-    emit_alu("add.u64", absolute, a, constant(Source::kParamAddress, 8, 0));
+    const u32 small = computed("setp.lt.u64", a, immediate(u64{1} << 16, 8)),
+              absolute = computed("add.u64", a, constant(Source::kParamAddress, 8, 0));
     return emit_alu("selp.b64", d, absolute, a, small);
   }
   if (window == 0) return emit_alu("mov.b64", d, a);

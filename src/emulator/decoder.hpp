@@ -73,6 +73,8 @@ class Decoder {
   // --- Emission ----------------------------------------------------------------------------------
 
   u32 temporary(int bytes);
+  // A new register with the result of an element-wise instruction.
+  u32 computed(std::string_view name, u32 a, u32 b = kNone, u32 c = kNone);
   u32 constant(Source source, int bytes, u64 bits, int read_bytes = 0, bool sign = false,
                u32 variable = 0);
   u32 immediate(u64 bits, int bytes) { return constant(Source::kBits, bytes, bits); }
@@ -145,8 +147,8 @@ class Decoder {
 
   u32 add_access(Access access);
   MoveFunction move_of(std::string_view type, int register_bytes, bool store) const;
-  // Loads or stores one element per lane. `address`: a register or a constant.
-  void move_element(Space space, int bytes, u32 address, u32 data, bool store);
+  // Loads or stores one element per lane. The access has an address.
+  void move_element(Access access, int bytes, u32 data);
   // Loads or stores a register in local memory.
   void move_local(s64 offset, u32 data, bool store);
   static Space space_of(const Words& w);
@@ -176,17 +178,16 @@ class Decoder {
     int m, n, k;
   };
   Shape shape_of(const Words& w) const;
-  std::optional<Number> number_of(std::string_view type) const;
-  static int bytes_of(Number number);
+  // The types of elements among the words.
+  static std::vector<Number> numbers_in(const Words& w);
   // The registers of a fragment with `elements` elements, appended to an Extra.
   MatrixProduct::Fragment add_fragment(Extra& e, int& next, const Operand& list, Number type,
                                        int elements, bool is_result = false);
+  void add_product(MatrixProduct product, const Extra& e);
   void multiply_matrices(const Words& w);
   // wgmma.*: each warp computes its 16 rows of the product when it starts it. The checks of
   // registers (flow.cpp) report a use before wgmma.wait_group.
   void multiply_in_group(const Words& w);
-
-  u32 combined(std::string_view op, int bytes, u32 a, u32 b);
 
   // wmma.load and wmma.store. Slot s of lane l of a fragment holds element s * 32 + l of the
   // matrix, in row-major order; if there are more slots than elements, the elements repeat.
@@ -218,14 +219,12 @@ class Decoder {
   void compare(const Words& w);
   // The halves of f16x2 and bf16x2, compared one after another.
   void compare_halves(const Words& w, u32 low, u32 high);
-  void comparison(const Words& w, std::size_t at, u32 d, const Operand& a, const Operand& b,
-                  std::string_view type = {});
+  void comparison(const Words& w, u32 d, const Operand& a, const Operand& b);
   // set.CmpOp.dtype.stype
   void compare_to_value(const Words& w);
   void pack_saturated(const Words& w);
   void logic3();
   void bit_insert(const Words& w);
-  void select_by_sign(const Words& w);
 
   // add.cc, addc, sub.cc, subc, mad.lo.cc, madc.lo and madc.hi: a - b is a + ~b + 1.
   void carry(const Words& w);

@@ -23,7 +23,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/isa.hpp"
 #include "core/variant.hpp"
 
 namespace ado::emulator {
@@ -77,18 +76,21 @@ struct alignas(64) TensorMap {
 };
 static_assert(sizeof(TensorMap) == 128);
 
-struct Options {
-  // Bounds and alignment are always checked.
-  bool initcheck = true;  // reads of uninitialised global memory, missing waits for cp.async
+// The optional checks. Bounds and alignment are always checked.
+struct Checks {
+  bool racecheck = false;         // races in shared memory
+  bool global_racecheck = false;  // races in global memory between blocks
+  bool initcheck = false;  // reads of uninitialised global memory, missing waits for cp.async
+  bool synccheck = false;  // barriers and warp operations with missing threads
   // Reads of uninitialised shared memory. Kernels that read whole vectors and ignore a part of them
   // are also reported.
-  bool shared_initcheck = true;
-  bool racecheck = true;                   // races in shared memory
-  bool global_racecheck = true;            // races in global memory between blocks
-  bool synccheck = true;                   // barriers and warp operations with missing threads
+  bool shared_initcheck = false;
+};
+
+struct Options {
+  Checks checks;
   int threads = 0;                         // 0: as many as for the CPU routines
   std::int64_t max_block_transitions = 0;  // per warp; 0: unlimited
-  std::optional<Isa> isa;  // the instruction set of the interpreter; empty: the best
   // The emulated GPU: its compute capability times ten, and its shared memory per block. PTX for a
   // later capability is executed if its instructions exist on the GPU.
   int compute = 90, multiprocessors = 132;
@@ -105,6 +107,7 @@ struct LaunchShape {
 struct SourceLine {
   std::string file, outer_file;
   int line = 0, outer_line = 0;
+  std::string text() const { return file + ":" + std::to_string(line); }
 };
 
 struct Error {
@@ -154,8 +157,8 @@ enum class Counted : std::uint8_t {
 inline constexpr int kCounted = static_cast<int>(Counted::kCount);
 using Operations = std::array<std::int64_t, kCounted>;
 
-struct LineCounts {
-  SourceLine at;
+// What the instructions of a line or of a launch have done.
+struct Work {
   std::int64_t instructions = 0;  // PTX instructions per warp; not the hardware's
   std::int64_t lanes = 0;         // active lanes of all instructions
   Operations operations{};
@@ -163,16 +166,16 @@ struct LineCounts {
       shared_atomics, local_loads, local_stores, constant_loads;
 };
 
-struct Counts {
+struct LineCounts : Work {
+  SourceLine at;
+};
+
+struct Counts : Work {
   std::int64_t blocks = 0, warps = 0;
-  std::int64_t instructions = 0, lanes = 0;  // PTX instructions per warp, and their active lanes
   std::int64_t branches = 0, divergent_branches = 0;
   std::int64_t barriers = 0;      // per warp
   std::int64_t atomics = 0;       // per warp
   std::int64_t async_copies = 0;  // per warp; their sectors are among the global loads
-  Operations operations{};
-  AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores,
-      shared_atomics, local_loads, local_stores, constant_loads;
   // Different addresses of atomic operations in global memory, counted up to kManyAddresses.
   static constexpr std::size_t kManyAddresses = 1024;
   std::int64_t atomic_addresses = 0;
@@ -209,7 +212,7 @@ class Module {
   std::span<std::byte> variable(std::string_view name) const;
   // Decodes a kernel. Throws PtxError with the source line for an instruction that is not
   // supported.
-  const Program& program(std::string_view entry, Isa isa);
+  const Program& program(std::string_view entry);
   std::size_t shared_bytes(std::string_view entry);  // static
 
  private:

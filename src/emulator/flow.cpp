@@ -185,7 +185,7 @@ class Flow {
     for (Inst& inst : p_.code) {
       const bool copies = inst.op == Op::kAlu && inst.mode == 1 && inst.guard == kNone;
       if (!copies || definitions[inst.d] != 1) continue;
-      const bool immutable = (inst.a & kConstantBit) || inst.a < p_.thread_registers.size();
+      const bool immutable = (inst.a & kConstantBit) || inst.a < kThreadValues;
       if (!immutable) continue;
       alias[inst.d] = inst.a;
       inst = Inst{};
@@ -448,14 +448,10 @@ class Flow {
     std::vector<u32> offset(bytes_.size(), kNone);
     u32 size = 0;
     const auto lane_bytes = [](u8 bytes) -> u32 { return bytes == 1 ? 4 : bytes * kLanes; };
-    for (std::size_t r = 0; r < p_.thread_registers.size(); ++r) {
-      offset[r] = size;
-      p_.thread_registers[r].offset = size;
-      size += 4 * kLanes;
-    }
+    for (u32 r = 0; r < kThreadValues; ++r, size += 4 * kLanes) offset[r] = size;
     // Predicates come first in memory, in a range of their own, so that vectors stay aligned.
     std::vector<u32> order;
-    for (u32 r = static_cast<u32>(p_.thread_registers.size()); r < bytes_.size(); ++r)
+    for (u32 r = kThreadValues; r < bytes_.size(); ++r)
       if (begin_[r] >= 0) order.push_back(r);
     std::sort(order.begin(), order.end(), [&](auto a, auto b) { return begin_[a] < begin_[b]; });
     for (const bool predicates : {true, false}) {

@@ -356,15 +356,14 @@ void report_global_race(const LaunchState& launch) {
   };
   const Allocation* const range = launch.memory.find(race.address);
   const auto byte = static_cast<s64>(race.address - range->begin);
-  const SourceLine at = user_line(launch, access(0).line);
   Error& error = launch.result.error.emplace();
   error.kind = "race";
   error.message = std::string("race in global memory: this thread ") +
                   (race.wrote[1] ? "writes" : "reads") + " byte " + std::to_string(byte) + " of '" +
                   range->name + "', which thread " +
                   thread_text(launch, static_cast<int>(first.thread)) + " of block " +
-                  triple(block(first)) + (race.wrote[0] ? " wrote" : " read") + " at " + at.file +
-                  ":" + std::to_string(at.line) + ", and nothing orders the two blocks";
+                  triple(block(first)) + (race.wrote[0] ? " wrote" : " read") + " at " +
+                  user_line(launch, access(0).line).text() + ", and nothing orders the two blocks";
   error.at = user_line(launch, access(1).line);
   error.thread = thread_of(launch, static_cast<int>(second.thread));
   error.block = block(second);

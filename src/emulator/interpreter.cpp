@@ -76,7 +76,7 @@ Arrival arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int posi
       warp.barrier = static_cast<int>(index);
       return Arrival::kParked;
     }
-    if (!copied && worker.launch.options.synccheck) {
+    if (!copied && worker.launch.options.checks.synccheck) {
       const int lane = std::countr_zero(missing & ~waiting);
       report(worker, warp, line, lane, "divergent barrier",
              "barrier in divergent code: this thread does not take part with the others of its "
@@ -297,25 +297,27 @@ bool run_warp(Worker& worker, Warp& warp) {
           if (!mbarrier(worker, warp, *inst, active)) return false;
           break;
         case Op::kClusterArrive:
-          if (warp.arrived)
+        case Op::kClusterWait: {
+          const bool arrives = inst->op == Op::kClusterArrive;
+          Cluster& cluster = *warp.home->cluster;
+          if (warp.arrived == arrives)
             return report(worker, warp, p.line_of_code[position], std::countr_zero(active),
-                          "invalid barrier", "barrier.cluster.arrive without wait");
-          warp.arrived = true;
-          warp.phase = warp.home->cluster->phase;
-          ++warp.home->cluster->arrived;
-          ++worker.changes;
-          complete_cluster_barrier(*warp.home->cluster);
-          break;
-        case Op::kClusterWait:
-          if (!warp.arrived)
-            return report(worker, warp, p.line_of_code[position], std::countr_zero(active),
-                          "invalid barrier", "barrier.cluster.wait without arrive");
-          warp.arrived = false;
-          if (warp.phase != warp.home->cluster->phase) break;
+                          "invalid barrier",
+                          arrives ? "barrier.cluster.arrive without wait"
+                                  : "barrier.cluster.wait without arrive");
+          warp.arrived = arrives;
+          if (arrives) {
+            warp.phase = cluster.phase;
+            ++cluster.arrived;
+            ++worker.changes;
+            complete_cluster_barrier(cluster);
+          }
+          if (arrives || warp.phase != cluster.phase) break;
           warp.state = WarpState::kCluster;
           warp.pc = position + 1;
           warp.resumes = true;
           return true;
+        }
         case Op::kMatrix:
           if (!multiply_matrices(worker, warp, inst->aux, p.line_of_code[position], active))
             return false;

@@ -29,19 +29,15 @@ emulator::LaneFunctions lane_functions();
 
 namespace emulator {
 
-const LaneFunctions& lane_functions([[maybe_unused]] Isa isa) {
-  // Each lane_functions() is itself compiled for its instruction set, so only one is called.
+// Each lane_functions() is itself compiled for its instruction set, so only one is called.
+const LaneFunctions& lane_functions() {
+  static const LaneFunctions functions =
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512) {
-    static const LaneFunctions functions = avx512::lane_functions();
-    return functions;
-  }
-  if (isa == Isa::kAvx2) {
-    static const LaneFunctions functions = avx2::lane_functions();
-    return functions;
-  }
+      __builtin_cpu_supports("x86-64-v4")   ? avx512::lane_functions()
+      : __builtin_cpu_supports("x86-64-v3") ? avx2::lane_functions()
+                                            :
 #endif
-  static const LaneFunctions functions = baseline::lane_functions();
+                                            baseline::lane_functions();
   return functions;
 }
 
@@ -60,27 +56,26 @@ void Memory::add(const void* data, std::size_t bytes, std::string name, bool ini
 
 void Memory::remove(const void* data) { ranges_.erase(reinterpret_cast<u64>(data)); }
 
-void Memory::mark_written(const void* data, std::size_t bytes) {
+namespace {
+// Which bytes of the range from an address on have been written. Empty: all, or outside of ranges.
+std::span<u8> written_from(const Memory& memory, const void* data) {
   const auto address = reinterpret_cast<u64>(data);
-  Allocation* range = find(address);
-  if (range == nullptr || address >= range->end || range->written.empty()) return;
-  const std::size_t at = address - range->begin;
-  std::fill_n(range->written.begin() + static_cast<std::ptrdiff_t>(at),
-              std::min(bytes, range->written.size() - at), 1);
+  Allocation* const range = memory.find(address);
+  if (range == nullptr || address >= range->end || range->written.empty()) return {};
+  return std::span(range->written).subspan(address - range->begin);
+}
+}  // namespace
+
+void Memory::mark_written(const void* data, std::size_t bytes) {
+  const std::span<u8> written = written_from(*this, data);
+  std::fill_n(written.begin(), std::min(bytes, written.size()), 1);
 }
 
 void Memory::mark_copied(const void* to, const void* from, std::size_t bytes) {
-  const auto source = reinterpret_cast<u64>(from);
-  const auto target = reinterpret_cast<u64>(to);
-  const Allocation* const known = find(source);
-  if (known == nullptr || source >= known->end || known->written.empty())
-    return mark_written(to, bytes);
-  Allocation* const range = find(target);
-  if (range == nullptr || target >= range->end || range->written.empty()) return;
-  const std::size_t at = source - known->begin, to_at = target - range->begin;
-  const std::size_t count =
-      std::min({bytes, known->written.size() - at, range->written.size() - to_at});
-  std::memmove(range->written.data() + to_at, known->written.data() + at, count);
+  const std::span<u8> source = written_from(*this, from), target = written_from(*this, to);
+  if (source.empty()) return mark_written(to, bytes);
+  if (target.empty()) return;
+  std::memmove(target.data(), source.data(), std::min({bytes, source.size(), target.size()}));
 }
 
 Allocation* Memory::find(u64 address) const {
@@ -95,7 +90,7 @@ struct Module::Storage {
   std::map<std::string_view, std::pair<Bytes, std::size_t>> variables;
   ModuleAddresses addresses;
   std::mutex lock;
-  std::map<std::pair<std::string_view, Isa>, std::unique_ptr<Program>> programs;
+  std::map<std::string_view, std::unique_ptr<Program>> programs;
 };
 
 std::unique_ptr<Module> Module::load(std::string ptx, Memory& memory) {
@@ -158,20 +153,18 @@ std::span<std::byte> Module::variable(std::string_view name) const {
   return {reinterpret_cast<std::byte*>(storage_->addresses.address.at(name)), at->second.second};
 }
 
-const Program& Module::program(std::string_view entry, Isa isa) {
+const Program& Module::program(std::string_view entry) {
   const std::lock_guard guard(storage_->lock);
   const auto at = text_->functions.find(entry);
   if (at == text_->functions.end() || !at->second.entry)
     throw NameError("the module has no kernel " + std::string(entry));
-  std::unique_ptr<Program>& program = storage_->programs[{at->first, isa}];
+  std::unique_ptr<Program>& program = storage_->programs[at->first];
   if (program == nullptr)
-    program = std::make_unique<Program>(decode(*text_, at->second, storage_->addresses, isa));
+    program = std::make_unique<Program>(decode(*text_, at->second, storage_->addresses));
   return *program;
 }
 
-std::size_t Module::shared_bytes(std::string_view entry) {
-  return program(entry, Isa::kBaseline).static_shared;
-}
+std::size_t Module::shared_bytes(std::string_view entry) { return program(entry).static_shared; }
 
 // --- Counts and errors ---------------------------------------------------------------------------
 
@@ -252,24 +245,26 @@ namespace {
 std::string valid_utf8(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t k) { return k < text.size() ? text[k] & 0xff : 0; };
-    const int first = byte(i);
+    const auto byte = [&](std::size_t k) { return k < text.size() ? text[k] & 0xffu : 0u; };
+    const unsigned first = byte(i);
     const std::size_t size = first < 0x80   ? 1
-                             : first < 0xc2 ? 0
+                             : first < 0xc0 ? 0
                              : first < 0xe0 ? 2
                              : first < 0xf0 ? 3
-                             : first < 0xf5 ? 4
+                             : first < 0xf8 ? 4
                                             : 0;
+    unsigned code = size == 1 ? first : first & (0x7fu >> size);
     bool valid = size != 0;
-    for (std::size_t k = 1; k < size; ++k) valid = valid && (byte(i + k) & 0xc0) == 0x80;
-    // Not the shortest form, a surrogate, or beyond the last character.
-    if (size > 2) {
-      const int second = byte(i + 1);
-      valid = valid && !(first == 0xe0 && second < 0xa0) && !(first == 0xed && second > 0x9f) &&
-              !(first == 0xf0 && second < 0x90) && !(first == 0xf4 && second > 0x8f);
+    for (std::size_t k = 1; k < size; ++k) {
+      valid = valid && (byte(i + k) & 0xc0) == 0x80;
+      code = code << 6 | (byte(i + k) & 0x3f);
     }
+    static constexpr unsigned kLeast[] = {0, 0, 0x80, 0x800,
+                                          0x10000};  // else a shorter form exists
+    const bool surrogate = code >= 0xd800 && code < 0xe000;
+    valid = valid && code >= kLeast[size] && code <= 0x10ffff && !surrogate;
     char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned>(first));
+    std::snprintf(escaped, sizeof escaped, "\\x%02x", first);
     out += valid ? text.substr(i, size) : escaped;
     i += valid ? size : 1;
   }
@@ -278,7 +273,7 @@ std::string valid_utf8(const std::string& text) {
 }  // namespace
 
 std::string Error::text() const {
-  std::string where = at.file + ":" + std::to_string(at.line);
+  std::string where = at.text();
   if (at.outer_line != 0)
     where += " (inlined at " + at.outer_file + ":" + std::to_string(at.outer_line) + ")";
   return kind + ": " + message + "\n  at " + where + "\n  thread " + triple(thread) + " of block " +
@@ -289,14 +284,7 @@ std::string Error::text() const {
 
 Result launch(Module& module, std::string_view entry, const LaunchShape& given,
               std::span<const std::byte> params, Memory& memory, const Options& options) {
-  const Isa isa = options.isa.value_or(
-#if defined(__x86_64__)
-      __builtin_cpu_supports("x86-64-v4")   ? Isa::kAvx512
-      : __builtin_cpu_supports("x86-64-v3") ? Isa::kAvx2
-                                            :
-#endif
-                                            Isa::kBaseline);
-  const Program& program = module.program(entry, isa);
+  const Program& program = module.program(entry);
   LaunchShape shape = given;
   if (program.cluster[0] != 0)
     shape.cluster = {static_cast<unsigned>(program.cluster[0]),
@@ -345,7 +333,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
                     .options = options,
                     .memory = memory,
                     .text = *module.text_,
-                    .functions = lane_functions(isa),
+                    .functions = lane_functions(),
                     .params = reinterpret_cast<const std::byte*>(aligned.data()),
                     .workspace = workspace.data(),
                     .clusters = {shape.grid.x / shape.cluster.x, shape.grid.y / shape.cluster.y,
@@ -355,7 +343,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
                     .shadow = nullptr,
                     .result = result};
   state.cluster_count = static_cast<s64>(state.clusters.volume());
-  if (options.global_racecheck && state.cluster_count > 1 &&
+  if (options.checks.global_racecheck && state.cluster_count > 1 &&
       shape.grid.volume() < 1u << Touch::kBlockBits)
     state.shadow = &shadow;
   while ((state.cluster_count - 1) >> (shadow.clock_bits + EpochNode::kBits) != 0)

@@ -23,20 +23,7 @@ constexpr int kGroupWarps = 4;
 constexpr u32 kChunk = 16;  // bytes that a swizzle keeps together
 constexpr int kMostSums = 128 * kLanes, kMostLeft = 32 * 32, kMostRight = 32 * 256;
 
-int elements_per_register(Number type) {
-  switch (type) {
-    case Number::kF16:
-    case Number::kBf16:
-      return 2;
-    case Number::kS8:
-    case Number::kU8:
-    case Number::kE4m3:
-    case Number::kE5m2:
-      return 4;
-    default:
-      return 1;
-  }
-}
+int elements_per_register(Number type) { return std::max(4 / element_bytes(type), 1); }
 
 // The position of column `column` in a row of b (lanes/matrices.cpp).
 int position_of(int column) { return (column & ~7) + column % 2 * 4 + column % 8 / 2; }
@@ -151,12 +138,11 @@ struct Stored {
 Stored stored_of(const Warp& warp, const MatrixProduct& p, const Fragment& f, u64 descriptor) {
   const bool left = &f == &p.a;
   return {descriptor,       f.transposed, left ? warp.index % kGroupWarps * p.m : 0,
-          left ? p.m : p.n, p.k,          4 / elements_per_register(f.type)};
+          left ? p.m : p.n, p.k,          element_bytes(f.type)};
 }
 
 std::string place_of(const Worker& worker, int line) {
-  const SourceLine at = source_line(worker.launch, line);
-  return at.file + ":" + std::to_string(at.line);
+  return source_line(worker.launch, line).text();
 }
 // The place of the last write of a byte.
 std::string writer_of(const Worker& worker, const BlockState& block, u32 byte) {
@@ -213,7 +199,7 @@ class Reading {
     if (!block_.written.empty() && !all_written(at))
       for (u32 i = at; i < at + kChunk; ++i) {
         const bool pending = block_.written[i] == 2;
-        if (block_.written[i] == 1 || (!pending && !worker_.launch.options.shared_initcheck))
+        if (block_.written[i] == 1 || (!pending && !worker_.launch.options.checks.shared_initcheck))
           continue;
         return fail(pending ? "missing wait" : "uninitialised", i,
                     pending ? "which is written by a copy that was not waited for"

@@ -106,7 +106,6 @@ enum BulkOperand : u8 {  // registers of an Extra
   kBulkBytes,    // kNone: a tensor
   kBulkBarrier,  // generic address
   kBulkBlocks,   // of the cluster, as a mask, which receive a copy
-  kBulkMask,     // of the bytes of each 16 that are stored
   kBulkCoordinates,  // 1 to 5
 };
 enum class BulkMode : u8 { kLoad, kStore, kSharedToShared };
@@ -145,6 +144,21 @@ struct Extra {
   int results = 1;
   u32 operator[](std::size_t i) const { return registers[i]; }
 };
+
+constexpr int element_bytes(Number type) {
+  switch (type) {
+    case Number::kF16:
+    case Number::kBf16:
+      return 2;
+    case Number::kS8:
+    case Number::kU8:
+    case Number::kE4m3:
+    case Number::kE5m2:
+      return 1;
+    default:
+      return type == Number::kF64 ? 8 : 4;
+  }
+}
 
 // A matrix product, d = a b + c: mma.sync, wmma.mma, or the part of one warp of
 // wgmma.mma_async.
@@ -249,6 +263,7 @@ struct Constant {
   u32 offset = 0;    // in the area of the constants
 };
 
+// The first registers of a thread.
 enum class ThreadValue : u8 {
   kX,
   kY,
@@ -261,14 +276,11 @@ enum class ThreadValue : u8 {
   kMaskGreater,
   kMaskGreaterEqual
 };
+inline constexpr u32 kThreadValues = 10;
 // A variable in shared memory. The last byte of dynamic memory is known at the launch.
 struct SharedVariable {
   std::string_view name;
   s64 first = 0, last = std::numeric_limits<s64>::max();
-};
-struct ThreadRegister {
-  ThreadValue value;
-  u32 offset;
 };
 
 using OperationCounts = std::array<int, kCounted>;  // per lane
@@ -304,7 +316,6 @@ struct Program {
   std::vector<GroupCheck> group_checks;
   bool uses_groups = false;  // contains wgmma
   std::vector<Constant> constants;
-  std::vector<ThreadRegister> thread_registers;
   std::vector<Line> lines;
   std::vector<SharedVariable> variables;
   u32 register_bytes = 0, constant_bytes = 0;
@@ -338,6 +349,6 @@ void finish_program(Program& program, const std::vector<u8>& register_bytes,
 struct ModuleAddresses {  // of the module's global and constant variables, and of its functions
   std::unordered_map<std::string_view, u64> address;
 };
-Program decode(Text& text, Function& entry, const ModuleAddresses& addresses, Isa isa);
+Program decode(Text& text, Function& entry, const ModuleAddresses& addresses);
 
 }  // namespace ado::emulator

@@ -73,31 +73,25 @@ class Cursor {
   }
   std::string_view name() {
     skip();
-    const char* begin = at_;
-    while (at_ < end_ && is_name_char(*at_)) ++at_;
-    return {begin, static_cast<std::size_t>(at_ - begin)};
+    return while_true(is_name_char);
   }
   // An opcode or a directive with its suffixes: add.rn.f32, .param, L2::cache_hint.
   std::string_view dotted() {
     skip();
-    const char* begin = at_;
-    while (at_ < end_ && (is_name_char(*at_) || *at_ == '.' || (*at_ == ':' && direct(1) == ':') ||
-                          (*at_ == ':' && at_ > begin && at_[-1] == ':')))
-      ++at_;
-    return {begin, static_cast<std::size_t>(at_ - begin)};
+    const char* const begin = at_;
+    return while_true([&](char c) {
+      return is_name_char(c) || c == '.' ||
+             (c == ':' && (direct(1) == ':' || (at_ > begin && at_[-1] == ':')));
+    });
   }
   // A directive without the ones that follow: .reg of .reg.b32.
   std::string_view directive() {
     skip();
-    const char* begin = at_;
-    if (at_ < end_ && *at_ == '.') ++at_;
-    while (at_ < end_ && is_name_char(*at_)) ++at_;
-    return {begin, static_cast<std::size_t>(at_ - begin)};
+    const char* const begin = at_;
+    return while_true([&](char c) { return is_name_char(c) || (c == '.' && at_ == begin); });
   }
-  std::string_view until(char c) {
-    const char* begin = at_;
-    while (at_ < end_ && *at_ != c) line_ += *at_++ == '\n';
-    return {begin, static_cast<std::size_t>(at_ - begin)};
+  std::string_view until(char end) {
+    return while_true([&](char c) { return c != end; });
   }
   // The text between a { that has been taken and its }.
   std::string_view braces() {
@@ -123,6 +117,14 @@ class Cursor {
   }
 
  private:
+  // The text up to the first character that does not belong to it.
+  template <class Belongs>
+  std::string_view while_true(const Belongs& belongs) {
+    const char* const begin = at_;
+    while (at_ < end_ && belongs(*at_)) line_ += *at_++ == '\n';
+    return {begin, static_cast<std::size_t>(at_ - begin)};
+  }
+
   const char* at_;
   const char* end_;
   int line_;

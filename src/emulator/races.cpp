@@ -31,7 +31,6 @@ bool report_race(Worker& worker, const Warp& warp, const BlockState& block, cons
   const Shadow& s = block.shadow;
   const int site = other_wrote ? s.writer_sites[byte] : s.reader_sites[byte];
   const Access& other = worker.program.accesses[site];
-  const SourceLine at = user_line(worker.launch, other.line);
   const u32 thread = entry & kWho;
   const std::string who = thread >= kLanesOfWarp
                               ? "other threads"
@@ -39,8 +38,8 @@ bool report_race(Worker& worker, const Warp& warp, const BlockState& block, cons
   return report(worker, warp, access.line, lane, "race",
                 std::string("race in shared memory: this thread ") + (write ? "writes" : "reads") +
                     " byte " + std::to_string(byte) + ", which " + who +
-                    (other_wrote ? " wrote" : " read") + " at " + at.file + ":" +
-                    std::to_string(at.line) + " without a barrier in between",
+                    (other_wrote ? " wrote" : " read") + " at " +
+                    user_line(worker.launch, other.line).text() + " without a barrier in between",
                 "shared", byte);
 }
 

@@ -113,11 +113,10 @@ bool check_same_barrier(Worker& worker, const BlockState& block, int index) {
     if (warp.state != WarpState::kBarrier || warp.barrier != index) continue;
     if (first == nullptr) first = &warp;
     if (p.lines[line(warp)] == p.lines[line(*first)]) continue;
-    const SourceLine at = user_line(worker.launch, line(*first));
     return report(worker, warp, line(warp), -1, "divergent barrier",
                   "barrier in divergent code: this warp waits at another barrier than thread " +
                       thread_text(worker.launch, first->index * kLanes) + ", which waits at " +
-                      at.file + ":" + std::to_string(at.line));
+                      user_line(worker.launch, line(*first)).text());
   }
   return true;
 }
@@ -130,7 +129,7 @@ bool release_barriers(Worker& worker, BlockState& block) {
     Barrier& barrier = block.barriers[i];
     const int expected = barrier.expected != 0 ? barrier.expected : warps - block.done;
     if (barrier.arrived == 0 || barrier.arrived < expected) continue;
-    if (barrier.expected == 0 && worker.launch.options.synccheck &&
+    if (barrier.expected == 0 && worker.launch.options.checks.synccheck &&
         !check_same_barrier(worker, block, i))
       return false;
     for (Warp& warp : block.warps) {
@@ -271,40 +270,32 @@ void merge(Worker& worker) {
   for (std::size_t b = 0; b < p.blocks.size(); ++b) {
     const BlockCounts& counts = worker.blocks[b];
     if (counts.executions == 0) continue;
-    for (const LineCost& cost : p.blocks[b].costs) {
-      LineCounts& line = at(cost.line);
-      line.instructions += cost.instructions * counts.executions;
-      line.lanes += cost.instructions * counts.lanes;
-      total.instructions += cost.instructions * counts.executions;
-      total.lanes += cost.instructions * counts.lanes;
-      for (int i = 0; i < kCounted; ++i) {
-        line.operations[i] += cost.operations[i] * counts.lanes;
-        total.operations[i] += cost.operations[i] * counts.lanes;
+    for (const LineCost& cost : p.blocks[b].costs)
+      for (Work* of : {static_cast<Work*>(&at(cost.line)), static_cast<Work*>(&total)}) {
+        of->instructions += cost.instructions * counts.executions;
+        of->lanes += cost.instructions * counts.lanes;
+        for (int i = 0; i < kCounted; ++i) of->operations[i] += cost.operations[i] * counts.lanes;
       }
-    }
   }
   for (std::size_t i = 0; i < p.accesses.size(); ++i) {
     const Access& a = p.accesses[i];
     const AccessCounts& counts = worker.counts[i];
-    LineCounts& line = at(a.line);
-    line.global_loads += worker.copy_sources[i];
-    total.global_loads += worker.copy_sources[i];
-    (a.store ? line.local_stores : line.local_loads) += worker.local[i];
-    (a.store ? total.local_stores : total.local_loads) += worker.local[i];
+    const bool generic_shared = a.space == Space::kGeneric && counts.sectors == 0;
     // The hardware does not count the writes of cp.async among the stores.
     const bool copy = !a.atomic && a.operand != kNone;
-    if (counts.requests == 0 || copy) continue;
-    const bool generic_shared = a.space == Space::kGeneric && counts.sectors == 0;
-    const auto add = [&](auto& of) {
+    for (Work* of : {static_cast<Work*>(&at(a.line)), static_cast<Work*>(&total)}) {
+      of->global_loads += worker.copy_sources[i];
+      (a.store ? of->local_stores : of->local_loads) += worker.local[i];
+      if (counts.requests == 0 || copy) continue;
       if (a.space == Space::kConst) {
-        of.constant_loads += counts;
-        of.constant_loads.wavefronts += counts.unique / a.bytes();
-      } else if (a.space == Space::kShared || generic_shared)
-        (a.atomic ? of.shared_atomics : a.store ? of.shared_stores : of.shared_loads) += counts;
-      else
-        (a.atomic ? of.global_atomics : a.store ? of.global_stores : of.global_loads) += counts;
-    };
-    add(line), add(total);
+        of->constant_loads += counts;
+        of->constant_loads.wavefronts += counts.unique / a.bytes();
+      } else if (a.space == Space::kShared || generic_shared) {
+        (a.atomic ? of->shared_atomics : a.store ? of->shared_stores : of->shared_loads) += counts;
+      } else {
+        (a.atomic ? of->global_atomics : a.store ? of->global_stores : of->global_loads) += counts;
+      }
+    }
   }
   launch.atomic_addresses.merge(worker.atomic_addresses);
   total.atomic_addresses =
@@ -341,8 +332,9 @@ BlockState::BlockState(const LaunchState& launch, int warp_count)
       warps(warp_count) {
   const Program& p = launch.program;
   std::memset(registers.data(), 0, registers.size());
-  if (launch.options.initcheck || launch.options.shared_initcheck) written.resize(shared_size);
-  if (launch.options.racecheck && shared_size > 0) {
+  if (launch.options.checks.initcheck || launch.options.checks.shared_initcheck)
+    written.resize(shared_size);
+  if (launch.options.checks.racecheck && shared_size > 0) {
     shadow.writers.resize(shared_size), shadow.readers.resize(shared_size);
     shadow.writer_sites.resize(shared_size), shadow.reader_sites.resize(shared_size);
   }
@@ -359,17 +351,14 @@ BlockState::BlockState(const LaunchState& launch, int warp_count)
     warp.index = i;
     warp.bases[0] = registers.data() + std::size_t{p.register_bytes} * i;
     warp.bases[1] = constants.data() - kInConstants;
-    for (const ThreadRegister& r : p.thread_registers) {
-      auto* lanes = reinterpret_cast<u32*>(warp.at(r.offset));
-      for (unsigned lane = 0; lane < kLanes; ++lane) {
-        const std::array<unsigned, 3> thread =
-            thread_of(launch, i * kLanes + static_cast<int>(lane));
-        const u32 bit = 1u << lane;
-        const u32 values[] = {thread[0],           thread[1], thread[2], lane,
-                              static_cast<u32>(i), bit,       bit - 1,   bit | (bit - 1),
-                              ~(bit | (bit - 1)),  ~(bit - 1)};
-        lanes[lane] = values[static_cast<int>(r.value)];
-      }
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      const std::array<u32, 3> thread = thread_of(launch, i * kLanes + static_cast<int>(lane));
+      const u32 bit = 1u << lane, below = bit - 1, warp_index = static_cast<u32>(i);
+      const u32 values[kThreadValues] = {thread[0],      thread[1], thread[2], lane,
+                                         warp_index,     bit,       below,     bit | below,
+                                         ~(bit | below), ~below};
+      for (u32 r = 0; r < kThreadValues; ++r)
+        reinterpret_cast<u32*>(warp.at(r * 4 * kLanes))[lane] = values[r];
     }
   }
 }

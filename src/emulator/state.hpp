@@ -55,12 +55,12 @@ struct Warp;
 // Copies of one cp.async instruction that have not been waited for.
 struct PendingCopy {
   u32 mask;
-  s64 group;
+  s64 group = 0;
   int bytes;
   int access;
-  std::array<u32, kLanes> to;
-  std::array<u64, kLanes> from;
-  std::array<u8, kLanes> source_bytes;
+  std::array<u32, kLanes> to = {};
+  std::array<u64, kLanes> from = {};
+  std::array<u8, kLanes> source_bytes = {};
 };
 
 // A bulk copy that has been started and not waited for, or, with `arrival`, an arrival at an
@@ -73,8 +73,7 @@ struct BulkCopy {
   BlockState* shared;  // the block whose shared memory is read or written
   u32 at = 0;          // in shared memory
   u32 bytes = 0;
-  u64 other = 0;  // in global memory or, kSharedToShared, a generic address
-  u32 byte_mask = 0xffff;
+  u64 other = 0;                   // in global memory or, kSharedToShared, a generic address
   s64 group = 0;                   // commit groups: of stores
   u32 barrier = 0;                 // of loads, in `shared`
   const TensorMap* map = nullptr;  // null: `bytes` neighbouring bytes

@@ -48,7 +48,7 @@ bool shuffle(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, int l
     valid |= static_cast<u32>(in_range) << i;
     missing |= static_cast<u32>(!((mask >> (from & 31)) & 1)) << i;
   }
-  if (worker.launch.options.synccheck && (missing & mask) != 0)
+  if (worker.launch.options.checks.synccheck && (missing & mask) != 0)
     return report(worker, warp, line, std::countr_zero(missing & mask), "missing thread",
                   "shfl.sync reads from a lane that does not execute it");
   set_words(worker, warp, inst.d, out, mask);
@@ -270,26 +270,23 @@ class Printer {
       std::snprintf(text.data(), text.size(), spec.c_str(), sizes[0], sizes[1], value);
       out.append(text, 0, text.size() - 1);
     };
+    const bool integer = std::strchr("diouxX", kind) != nullptr;
+    spec += (integer ? "ll" : "") + std::string(1, kind);
     if (kind == 's') {
       std::string text;
       if (!read_text(worker_, warp_, next(8), lane_, text))
         return "printf: the string of %s is not readable";
-      spec += kind;
       append(text.c_str());
-    } else if (std::strchr("fFeEgGaA", kind) != nullptr) {
-      spec += kind;
-      append(std::bit_cast<double>(next(8)));
     } else if (kind == 'p') {
-      spec += kind;
       append(reinterpret_cast<void*>(next(8)));
     } else if (kind == 'c') {
-      spec += kind;
       append(static_cast<int>(next(4)));
-    } else {
-      spec += std::string("ll") + kind;
+    } else if (integer) {
       const u64 bits = next(is_long ? 8 : 4);
       const bool is_signed = kind == 'd' || kind == 'i';
       append(is_long || !is_signed ? static_cast<long long>(bits) : static_cast<s32>(bits) + 0LL);
+    } else {
+      append(std::bit_cast<double>(next(8)));
     }
     return "";
   }
@@ -390,8 +387,8 @@ bool lane_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 
 std::string waits_at(const Worker& worker, const Warp& warp, int lane) {
   for (const StackEntry& path : warp.stack) {
     if (path.awaits == 0 || !((path.mask >> lane) & 1)) continue;
-    const SourceLine at = source_line(worker.launch, worker.program.line_of_code[path.pc]);
-    return "; it waits for other threads at " + at.file + ":" + std::to_string(at.line);
+    return "; it waits for other threads at " +
+           source_line(worker.launch, worker.program.line_of_code[path.pc]).text();
   }
   return "";
 }
@@ -407,7 +404,7 @@ Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int positio
     return std::string(kNames[static_cast<int>(inst.op) - static_cast<int>(Op::kShuffle)]);
   };
   const Extra& e = worker.program.extras[inst.aux];
-  const bool checks = worker.launch.options.synccheck;
+  const bool checks = worker.launch.options.checks.synccheck;
   // Lanes that have ended since this path began to wait for them are missing, too.
   const u32 awaited = std::exchange(warp.awaited, 0);
   u32 missing = 0;

@@ -113,13 +113,11 @@ int main(int count, char** words) {
         const auto address = reinterpret_cast<std::uint64_t>(data);
         for (std::size_t k = 0; k + 8 <= params.size(); k += 8)
           std::copy_n(reinterpret_cast<const std::byte*>(&address), 8, &params[k]);
-        module->program(entry, ado::Isa::kBaseline);
+        module->program(entry);
         ++decoded;
         Options options;
         options.max_block_transitions = 100;
-        options.isa = ado::Isa::kBaseline;
-        options.initcheck = options.shared_initcheck = options.racecheck =
-            options.global_racecheck = options.synccheck = below(2) == 0;
+        if (below(2) == 0) options.checks = {true, true, true, true, true};
         options.threads = 1;
         launch(*module, entry, {.grid = {1}, .block = {48}, .dynamic_shared_bytes = 256}, params,
                memory, options);

@@ -46,67 +46,31 @@ ADO_INLINE f32 power_of_two(f32 x) {
   return x != x ? x : static_cast<f32>(p * scale);
 }
 
-#define PLAIN(...) __VA_ARGS__
-#define DOWN(...) rounded<Round::kDown, __VA_ARGS__>
-#define UP(...) rounded<Round::kUp, __VA_ARGS__>
-#define ZERO(...) rounded<Round::kZero, __VA_ARGS__>
-
 // Plain and flushing versions of one operation on T. `expr` uses a, b, c. R: the rounding.
-#define F1R(R, name, S, T, expr)                                                                 \
-  {name "." S, R(map1<T, T, [](T a) { return canonical(T(expr)); }>), {sizeof(T), sizeof(T)}}, { \
-    name ".ftz." S,                                                                              \
-        R(map1<T, T,                                                                             \
-               [](T given) {                                                                     \
-                 const T a = flush(given);                                                       \
-                 return flush(canonical(T(expr)));                                               \
-               }>),                                                                              \
-    {                                                                                            \
-      sizeof(T), sizeof(T)                                                                       \
-    }                                                                                            \
-  }
-#define F2R(R, name, S, T, expr)                                  \
-  {name "." S,                                                    \
-   R(map2<T, T, T, [](T a, T b) { return canonical(T(expr)); }>), \
-   {sizeof(T), sizeof(T), sizeof(T)}},                            \
-  {                                                               \
-    name ".ftz." S,                                               \
-        R(map2<T, T, T,                                           \
-               [](T x, T y) {                                     \
-                 const T a = flush(x), b = flush(y);              \
-                 return flush(canonical(T(expr)));                \
-               }>),                                               \
-    {                                                             \
-      sizeof(T), sizeof(T), sizeof(T)                             \
-    }                                                             \
-  }
-#define FMA(R, name, S, T)                                                       \
-  {name "." S,                                                                   \
-   R(map3<T, T, T, T, [](T a, T b, T c) { return canonical(fused(a, b, c)); }>), \
-   {sizeof(T), sizeof(T), sizeof(T), sizeof(T)}},                                \
-  {                                                                              \
-    name ".ftz." S,                                                              \
-        R(map3<T, T, T, T,                                                       \
-               [](T a, T b, T c) {                                               \
-                 return flush(canonical(fused(flush(a), flush(b), flush(c))));   \
-               }>),                                                              \
-    {                                                                            \
-      sizeof(T), sizeof(T), sizeof(T), sizeof(T)                                 \
-    }                                                                            \
-  }
-#define F1(name, S, T, expr) F1R(PLAIN, name, S, T, expr)
-#define F2(name, S, T, expr) F2R(PLAIN, name, S, T, expr)
-#define C1(name, S, T, expr)                          \
-  ADO_COMPARE(name "." S, T, expr), {                 \
-    name ".ftz." S,                                   \
-        compare<T,                                    \
-                [](T x, T y) {                        \
-                  const T a = flush(x), b = flush(y); \
-                  return (expr);                      \
-                }>,                                   \
-    {                                                 \
-      1, sizeof(T), sizeof(T), 0                      \
-    }                                                 \
-  }
+#define F1R(R, name, S, T, expr)                                       \
+  entry1<T, T, R>(name "." S, [](T a) { return canonical(T(expr)); }), \
+      entry1<T, T, R>(name ".ftz." S, [](T x) {                        \
+        const T a = flush(x);                                          \
+        return flush(canonical(T(expr)));                              \
+      })
+#define F2R(R, name, S, T, expr)                                               \
+  entry2<T, T, T, R>(name "." S, [](T a, T b) { return canonical(T(expr)); }), \
+      entry2<T, T, T, R>(name ".ftz." S, [](T x, T y) {                        \
+        const T a = flush(x), b = flush(y);                                    \
+        return flush(canonical(T(expr)));                                      \
+      })
+#define FMA(R, name, S, T)                                                                    \
+  entry3<T, T, T, T, R>(name "." S, [](T a, T b, T c) { return canonical(fused(a, b, c)); }), \
+      entry3<T, T, T, T, R>(name ".ftz." S, [](T a, T b, T c) {                               \
+        return flush(canonical(fused(flush(a), flush(b), flush(c))));                         \
+      })
+#define F1(name, S, T, expr) F1R(Round::kNearest, name, S, T, expr)
+#define F2(name, S, T, expr) F2R(Round::kNearest, name, S, T, expr)
+#define C1(name, S, T, expr)                                                     \
+  ADO_COMPARE(name "." S, T, expr), comparison<T>(name ".ftz." S, [](T x, T y) { \
+    const T a = flush(x), b = flush(y);                                          \
+    return (expr);                                                               \
+  })
 
 // `suffix`: "" or the name of a rounding.
 #define ROUNDED(suffix, R, S, T)                                               \
@@ -114,25 +78,19 @@ ADO_INLINE f32 power_of_two(f32 x) {
       F2R(R, "mul" suffix, S, T, a* b), FMA(R, "fma" suffix, S, T),            \
       F2R(R, "div" suffix, S, T, a / b), F1R(R, "rcp" suffix, S, T, T(1) / a), \
       F1R(R, "sqrt" suffix, S, T, root(a))
-#define BOTH(S, T)                                                                               \
-  ROUNDED("", PLAIN, S, T), ROUNDED(".rm", DOWN, S, T), ROUNDED(".rp", UP, S, T),                \
-      ROUNDED(".rz", ZERO, S, T), F2("min", S, T, smaller(a, b)), F2("max", S, T, larger(a, b)), \
-      ADO_E1("neg." S, T, T, -a),                                                                \
-      ADO_E1("abs." S, T, T, a < 0 || bits(a) >> (8 * sizeof(T) - 1) ? -a : a),                  \
-      ADO_E1("mov." S, T, T, a),                                                                 \
-      {"selp." S, select<BitsOf<T>>, {sizeof(T), sizeof(T), sizeof(T), 1}},                      \
-      ADO_E2("copysign." S, T, T, T, __builtin_copysign(b, a)),                                  \
-      ADO_E1("sat." S, T, T, a > 0 ? (a < 1 ? a : T(1)) : T(0)), C1("setp.eq", S, T, a == b),    \
-      C1("setp.ne", S, T, a<b || a> b), C1("setp.lt", S, T, a < b), C1("setp.le", S, T, a <= b), \
-      C1("setp.gt", S, T, a > b), C1("setp.ge", S, T, a >= b),                                   \
-      C1("setp.equ", S, T, !(a < b || a > b)), C1("setp.neu", S, T, !(a == b)),                  \
-      C1("setp.ltu", S, T, !(a >= b)), C1("setp.leu", S, T, !(a > b)),                           \
-      C1("setp.gtu", S, T, !(a <= b)), C1("setp.geu", S, T, !(a < b)),                           \
-      C1("setp.num", S, T, a == a && b == b), C1("setp.nan", S, T, a != a || b != b),            \
-      ADO_COMPARE("testp.finite." S, T, a - b == 0),                                             \
-      ADO_COMPARE("testp.infinite." S, T, a == b && a - b != 0),                                 \
-      ADO_COMPARE("testp.number." S, T, a == b), ADO_COMPARE("testp.notanumber." S, T, a != b),  \
-      ADO_COMPARE("testp.normal." S, T, a - b == 0 && !is_small(a)),                             \
+#define BOTH(S, T)                                                                                \
+  ROUNDED("", Round::kNearest, S, T), ROUNDED(".rm", Round::kDown, S, T),                         \
+      ROUNDED(".rp", Round::kUp, S, T), ROUNDED(".rz", Round::kZero, S, T),                       \
+      F2("min", S, T, smaller(a, b)), F2("max", S, T, larger(a, b)), ADO_E1("neg." S, T, T, -a),  \
+      ADO_E1("abs." S, T, T, a < 0 || bits(a) >> (8 * sizeof(T) - 1) ? -a : a),                   \
+      ADO_E1("mov." S, T, T, a),                                                                  \
+      entry("selp." S, select<BitsOf<T>>, sizeof(T), sizeof(T), sizeof(T), 1),                    \
+      ADO_E2("copysign." S, T, T, T, __builtin_copysign(b, a)),                                   \
+      ADO_E1("sat." S, T, T, a > 0 ? (a < 1 ? a : T(1)) : T(0)), ADO_FLOAT_COMPARISONS(C1, S, T), \
+      ADO_COMPARE("testp.finite." S, T, a - b == 0),                                              \
+      ADO_COMPARE("testp.infinite." S, T, a == b && a - b != 0),                                  \
+      ADO_COMPARE("testp.number." S, T, a == b), ADO_COMPARE("testp.notanumber." S, T, a != b),   \
+      ADO_COMPARE("testp.normal." S, T, a - b == 0 && !is_small(a)),                              \
       ADO_COMPARE("testp.subnormal." S, T, is_small(a) && b != 0)
 
 constexpr AluEntry kEntries[] = {

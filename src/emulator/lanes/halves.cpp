@@ -50,55 +50,47 @@ void compare_halves(void* d, const void* a, const void* b, const void*) {
   *static_cast<u32*>(d) = mask_of(lanes);
 }
 
-#define HALF_COMPARE(name, S, Format, expr)                                            \
-  {                                                                                    \
-    "setp." name "." S, compare_halves<Format, [](f32 a, f32 b) { return (expr); }>, { \
-      1, 2, 2, 0                                                                       \
-    }                                                                                  \
-  }
-#define HALF2(name, Format, kCount, kBytes, expr)                                                 \
-  {                                                                                               \
-    name, op2<Format, kCount, [](f32 a, f32 b) { return (expr); }>, { kBytes, kBytes, kBytes, 0 } \
-  }
-#define HALF1(name, Format, kCount, kBytes, expr)                                      \
-  {                                                                                    \
-    name, op1<Format, kCount, [](f32 a) -> f32 { return (expr); }>, { kBytes, kBytes } \
-  }
-#define HALVES(S, F, kCount, kBytes)                                                               \
-  HALF2("add." S, F, kCount, kBytes, a + b), HALF2("sub." S, F, kCount, kBytes, a - b),            \
-      HALF2("mul." S, F, kCount, kBytes, a* b), HALF2("min." S, F, kCount, kBytes, smaller(a, b)), \
-      HALF2("max." S, F, kCount, kBytes, larger(a, b)),                                            \
-      HALF2("min.NaN." S, F, kCount, kBytes,                                                       \
-            a != a   ? a                                                                           \
-            : b != b ? b                                                                           \
-                     : smaller(a, b)),                                                             \
-      HALF2("max.NaN." S, F, kCount, kBytes,                                                       \
-            a != a   ? a                                                                           \
-            : b != b ? b                                                                           \
-                     : larger(a, b)),                                                              \
-      HALF1("sat." S, F, kCount, kBytes, a > 0 ? (a < 1 ? a : 1) : 0),                             \
-      HALF1("flush." S, F, kCount, kBytes,                                                         \
-            __builtin_fabsf(a) < 0x1p-14f ? __builtin_copysignf(0, a) : a),                        \
-      HALF1("ex2.approx." S, F, kCount, kBytes, __builtin_exp2f(a)),                               \
-      HALF1("tanh.approx." S, F, kCount, kBytes, __builtin_tanhf(a)),                              \
-      {"fma." S, fma<F, kCount, false>, {kBytes, kBytes, kBytes, kBytes}},                         \
-      {"fma.relu." S, fma<F, kCount, true>, {kBytes, kBytes, kBytes, kBytes}},                     \
-      {"neg." S, sign<kCount, true>, {kBytes, kBytes, 0, 0}}, {                                    \
-    "abs." S, sign<kCount, false>, { kBytes, kBytes, 0, 0 }                                        \
-  }
-#define HALF_COMPARISONS(S, F)                                                          \
-  HALF_COMPARE("eq", S, F, a == b), HALF_COMPARE("ne", S, F, a<b || a> b),              \
-      HALF_COMPARE("lt", S, F, a < b), HALF_COMPARE("le", S, F, a <= b),                \
-      HALF_COMPARE("gt", S, F, a > b), HALF_COMPARE("ge", S, F, a >= b),                \
-      HALF_COMPARE("neu", S, F, !(a == b)), HALF_COMPARE("ltu", S, F, !(a >= b)),       \
-      HALF_COMPARE("leu", S, F, !(a > b)), HALF_COMPARE("gtu", S, F, !(a <= b)),        \
-      HALF_COMPARE("geu", S, F, !(a < b)), HALF_COMPARE("nan", S, F, a != a || b != b), \
-      HALF_COMPARE("equ", S, F, !(a < b || a > b)), HALF_COMPARE("num", S, F, a == a && b == b)
+template <class Format, class F>
+constexpr AluEntry half_comparison(const char* name, F) {
+  return entry(name, compare_halves<Format, F{}>, 1, 2, 2);
+}
+// One or two elements per lane.
+template <class Format, int kBytes, class F>
+constexpr AluEntry half1(const char* name, F) {
+  return entry(name, op1<Format, kLanes * kBytes / 2, F{}>, kBytes, kBytes);
+}
+template <class Format, int kBytes, class F>
+constexpr AluEntry half2(const char* name, F) {
+  return entry(name, op2<Format, kLanes * kBytes / 2, F{}>, kBytes, kBytes, kBytes);
+}
+
+#define COMPARE(name, S, F, expr) \
+  half_comparison<F>(name "." S, [](f32 a, f32 b) { return (expr); })
+#define HALF1(name, F, kBytes, expr) half1<F, kBytes>(name, [](f32 a) -> f32 { return (expr); })
+#define HALF2(name, F, kBytes, expr) \
+  half2<F, kBytes>(name, [](f32 a, f32 b) -> f32 { return (expr); })
+#define HALVES(S, F, kBytes)                                                                       \
+  HALF2("add." S, F, kBytes, a + b), HALF2("sub." S, F, kBytes, a - b),                            \
+      HALF2("mul." S, F, kBytes, a* b), HALF2("min." S, F, kBytes, smaller(a, b)),                 \
+      HALF2("max." S, F, kBytes, larger(a, b)),                                                    \
+      HALF2("min.NaN." S, F, kBytes, a != a || b != b ? a + b : smaller(a, b)),                    \
+      HALF2("max.NaN." S, F, kBytes, a != a || b != b ? a + b : larger(a, b)),                     \
+      HALF1("sat." S, F, kBytes, a > 0 ? (a < 1 ? a : 1) : 0),                                     \
+      HALF1("flush." S, F, kBytes, __builtin_fabsf(a) < 0x1p-14f ? __builtin_copysignf(0, a) : a), \
+      HALF1("ex2.approx." S, F, kBytes, __builtin_exp2f(a)),                                       \
+      HALF1("tanh.approx." S, F, kBytes, __builtin_tanhf(a)),                                      \
+      entry("fma." S, fma<F, kLanes * kBytes / 2, false>, kBytes, kBytes, kBytes, kBytes),         \
+      entry("fma.relu." S, fma<F, kLanes * kBytes / 2, true>, kBytes, kBytes, kBytes, kBytes),     \
+      entry("neg." S, sign<kLanes * kBytes / 2, true>, kBytes, kBytes),                            \
+      entry("abs." S, sign<kLanes * kBytes / 2, false>, kBytes, kBytes)
 
 constexpr AluEntry kEntries[] = {
-    HALVES("f16", Half, kLanes, 2),   HALVES("f16x2", Half, 2 * kLanes, 4),
-    HALVES("bf16", Brain, kLanes, 2), HALVES("bf16x2", Brain, 2 * kLanes, 4),
-    HALF_COMPARISONS("f16", Half),    HALF_COMPARISONS("bf16", Brain),
+    HALVES("f16", Half, 2),
+    HALVES("f16x2", Half, 4),
+    HALVES("bf16", Brain, 2),
+    HALVES("bf16x2", Brain, 4),
+    ADO_FLOAT_COMPARISONS(COMPARE, "f16", Half),
+    ADO_FLOAT_COMPARISONS(COMPARE, "bf16", Brain),
 };
 
 }  // namespace

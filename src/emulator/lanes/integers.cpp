@@ -127,51 +127,24 @@ void permute_bytes(void* d, const void* a, const void* b, const void* c) {
     out[i] = result;
   }
 }
-template <int kMode>
-ADO_INLINE u32 permute_mode(u32 a, u32 b, u32 c) {
-  const u32 n = c & 3;
-  constexpr u32 kF4e[] = {0x3210, 0x4321, 0x5432, 0x6543},
-                kB4e[] = {0x5670, 0x6701, 0x7012, 0x0123},
-                kRc8[] = {0x0000, 0x1111, 0x2222, 0x3333},
-                kEcl[] = {0x3210, 0x3211, 0x3222, 0x3333},
-                kEcr[] = {0x0000, 0x1110, 0x2210, 0x3210},
-                kRc16[] = {0x1010, 0x3232, 0x1010, 0x3232};
-  return permute(a, b,
-                 kMode == 0   ? kF4e[n]
-                 : kMode == 1 ? kB4e[n]
-                 : kMode == 2 ? kRc8[n]
-                 : kMode == 3 ? kEcl[n]
-                 : kMode == 4 ? kEcr[n]
-                              : kRc16[n]);
-}
-template <class A, class B>
-ADO_INLINE u32 dot4(u32 a, u32 b, u32 c) {
+// c + the products of the parts of a, of type A, and bytes of b from kFirst on, of type B.
+template <class A, class B, int kFirst>
+ADO_INLINE u32 dot(u32 a, u32 b, u32 c) {
+  constexpr int kBits = 8 * sizeof(A);
   u32 sum = c;
-  for (int i = 0; i < 4; ++i)
-    sum += static_cast<u32>(static_cast<A>(a >> (8 * i)) * static_cast<B>(b >> (8 * i)));
+  for (int i = 0; i < 32 / kBits; ++i)
+    sum += static_cast<u32>(static_cast<s32>(static_cast<A>(a >> (kBits * i))) *
+                            static_cast<s32>(static_cast<B>(b >> (8 * (i + kFirst)))));
   return sum;
 }
-// A: 16-bit type of a, B: 8-bit type of b.
-template <class A, class B, int kHalf>
-ADO_INLINE u32 dot2(u32 a, u32 b, u32 c) {
-  u32 sum = c;
-  for (int i = 0; i < 2; ++i)
-    sum += static_cast<u32>(static_cast<s32>(static_cast<A>(a >> (16 * i))) *
-                            static_cast<s32>(static_cast<B>(b >> (8 * (i + 2 * kHalf)))));
-  return sum;
-}
+// bfi has four operands, so the decoder packs position and length: position | length << 8.
 template <class T>
-ADO_INLINE T insert(T a, T b, u32 position, u32 length) {
+ADO_INLINE T insert_packed(T a, T b, u32 where) {
   constexpr u32 kBits = 8 * sizeof(T);
-  position &= 0xff, length &= 0xff;
+  const u32 position = where & 0xff, length = where >> 8 & 0xff;
   if (length == 0 || position >= kBits) return b;
   const T field = length < kBits ? (T{1} << length) - 1 : ~T{0};
   return (b & ~(field << position)) | ((a & field) << position);
-}
-// bfi has four operands, so decode.cpp packs position and length: position | length << 8.
-template <class T>
-ADO_INLINE T insert_packed(T a, T b, u32 where) {
-  return insert(a, b, where & 0xff, where >> 8);
 }
 // `width` bits from `position` on.
 ADO_INLINE u32 bit_mask(u32 position, u32 width) {
@@ -254,11 +227,10 @@ ADO_INLINE T times(T a, T b) {
       ADO_E2("min." S, T, T, T, a < b ? a : b), ADO_E2("max." S, T, T, T, a > b ? a : b),          \
       ADO_E2("div." S, T, T, T, quotient<T>(a, b)), ADO_E2("rem." S, T, T, T, remainder<T>(a, b)), \
       ADO_E3("sad." S, T, T, T, T, static_cast<T>(u64(c) + distance<T>(a, b))),                    \
-      ADO_E2("shr." S, T, T, u32, right<T>(a, b)), COMPARISONS(S, T)
-#define COMPARISONS(S, T)                                                        \
-  ADO_COMPARE("setp.eq." S, T, a == b), ADO_COMPARE("setp.ne." S, T, a != b),    \
-      ADO_COMPARE("setp.lt." S, T, a < b), ADO_COMPARE("setp.le." S, T, a <= b), \
-      ADO_COMPARE("setp.gt." S, T, a > b), ADO_COMPARE("setp.ge." S, T, a >= b)
+      ADO_E2("shr." S, T, T, u32, right<T>(a, b)), ADO_COMPARE("setp.eq." S, T, a == b),           \
+      ADO_COMPARE("setp.ne." S, T, a != b), ADO_COMPARE("setp.lt." S, T, a < b),                   \
+      ADO_COMPARE("setp.le." S, T, a <= b), ADO_COMPARE("setp.gt." S, T, a > b),                   \
+      ADO_COMPARE("setp.ge." S, T, a >= b)
 #define SIGNED(S, T)                               \
   ADO_E1("neg." S, T, T, static_cast<T>(-u64(a))), \
       ADO_E1("abs." S, T, T, static_cast<T>(a < 0 ? -u64(a) : u64(a)))
@@ -267,13 +239,21 @@ ADO_INLINE T times(T a, T b) {
       ADO_E2("xor." S, T, T, T, a ^ b), ADO_E1("not." S, T, T, ~a),                            \
       ADO_E1("cnot." S, T, T, a == 0), ADO_E2("shl." S, T, T, u32, left<T>(a, b)),             \
       ADO_E2("shr." S, T, T, u32, right<T>(a, b)), ADO_COMPARE("setp.eq." S, T, a == b),       \
-      ADO_COMPARE("setp.ne." S, T, a != b), {                                                  \
-    "selp." S, select<T>, { sizeof(T), sizeof(T), sizeof(T), 1 }                               \
-  }
+      ADO_COMPARE("setp.ne." S, T, a != b),                                                    \
+      entry("selp." S, select<T>, sizeof(T), sizeof(T), sizeof(T), 1)
 #define WIDE(S, T, W)                                                    \
   ADO_E2("mul.wide." S, W, T, T, static_cast<W>(a) * static_cast<W>(b)), \
       ADO_E3("mad.wide." S, W, T, T, W,                                  \
              static_cast<W>(u64(static_cast<W>(a) * static_cast<W>(b)) + u64(c)))
+#define FIELDS(T)                                            \
+  ADO_E1("bfind." #T, u32, T, highest_bit(a)),               \
+      ADO_E1("bfind.shiftamt." #T, u32, T, shift_amount(a)), \
+      ADO_E3("bfe." #T, T, T, u32, u32, extract<T>(a, b, c))
+// R and S: the types of a and b in the name. H and A: parts of a with 16 and 8 bits; B: parts of b.
+#define DOTS(R, S, H, A, B)                                                      \
+  ADO_E3("dp4a." #R "." #S, u32, u32, u32, u32, (dot<A, B, 0>(a, b, c))),        \
+      ADO_E3("dp2a.lo." #R "." #S, u32, u32, u32, u32, (dot<H, B, 0>(a, b, c))), \
+      ADO_E3("dp2a.hi." #R "." #S, u32, u32, u32, u32, (dot<H, B, 2>(a, b, c)))
 #define PARTS(name, S, T, expr) \
   ADO_E2(name "." #S, u32, u32, u32, (parts<T, [](T a, T b) { return (expr); }>(a, b)))
 #define DISTANCES(S, R, A, B)                                                                     \
@@ -302,26 +282,16 @@ constexpr AluEntry kEntries[] = {
     ADO_E2("sub.sat.s32", s32, s32, s32, saturate<s32>(s64{a} - b)),
     ADO_E2("mul24.lo.s32", s32, s32, s32, signed24(a) * signed24(b)),
     ADO_E2("mul24.lo.u32", u32, u32, u32, unsigned24(a) * unsigned24(b)),
-    ADO_E3("mad24.lo.s32", s32, s32, s32, s32, signed24(a) * signed24(b) + c),
-    ADO_E3("mad24.lo.u32", u32, u32, u32, u32, unsigned24(a) * unsigned24(b) + c),
     ADO_E1("popc.b32", u32, u32, __builtin_popcount(a)),
     ADO_E1("popc.b64", u32, u64, __builtin_popcountll(a)),
     ADO_E1("clz.b32", u32, u32, leading_zeros(a)),
     ADO_E1("clz.b64", u32, u64, leading_zeros(a)),
     ADO_E1("brev.b32", u32, u32, reverse_bits(a)),
     ADO_E1("brev.b64", u64, u64, reverse_bits(a)),
-    ADO_E1("bfind.u32", u32, u32, highest_bit(a)),
-    ADO_E1("bfind.s32", u32, s32, highest_bit(a)),
-    ADO_E1("bfind.u64", u32, u64, highest_bit(a)),
-    ADO_E1("bfind.s64", u32, s64, highest_bit(a)),
-    ADO_E1("bfind.shiftamt.u32", u32, u32, shift_amount(a)),
-    ADO_E1("bfind.shiftamt.s32", u32, s32, shift_amount(a)),
-    ADO_E1("bfind.shiftamt.u64", u32, u64, shift_amount(a)),
-    ADO_E1("bfind.shiftamt.s64", u32, s64, shift_amount(a)),
-    ADO_E3("bfe.u32", u32, u32, u32, u32, extract<u32>(a, b, c)),
-    ADO_E3("bfe.s32", s32, s32, u32, u32, extract<s32>(a, b, c)),
-    ADO_E3("bfe.u64", u64, u64, u32, u32, extract<u64>(a, b, c)),
-    ADO_E3("bfe.s64", s64, s64, u32, u32, extract<s64>(a, b, c)),
+    FIELDS(u32),
+    FIELDS(s32),
+    FIELDS(u64),
+    FIELDS(s64),
     ADO_E3("bfi.b32", u32, u32, u32, u32, insert_packed<u32>(a, b, c)),
     ADO_E3("bfi.b64", u64, u64, u64, u32, insert_packed<u64>(a, b, c)),
     ADO_E2("bfi.where", u32, u32, u32, (a & 0xff) | (b & 0xff) << 8),
@@ -333,12 +303,6 @@ constexpr AluEntry kEntries[] = {
     ADO_E3("shf.l.clamp.b32", u32, u32, u32, u32, funnel_left(a, b, clamp32(c))),
     ADO_E3("shf.r.clamp.b32", u32, u32, u32, u32, funnel_right(a, b, clamp32(c))),
     {"prmt.b32", permute_bytes, {4, 4, 4, 4}},
-    ADO_E3("prmt.b32.f4e", u32, u32, u32, u32, permute_mode<0>(a, b, c)),
-    ADO_E3("prmt.b32.b4e", u32, u32, u32, u32, permute_mode<1>(a, b, c)),
-    ADO_E3("prmt.b32.rc8", u32, u32, u32, u32, permute_mode<2>(a, b, c)),
-    ADO_E3("prmt.b32.ecl", u32, u32, u32, u32, permute_mode<3>(a, b, c)),
-    ADO_E3("prmt.b32.ecr", u32, u32, u32, u32, permute_mode<4>(a, b, c)),
-    ADO_E3("prmt.b32.rc16", u32, u32, u32, u32, permute_mode<5>(a, b, c)),
     PARTS("add", u16x2, u16, a + b),
     PARTS("add", s16x2, s16, a + b),
     PARTS("min", u16x2, u16, a < b ? a : b),
@@ -349,18 +313,10 @@ constexpr AluEntry kEntries[] = {
     DISTANCES(u32, s32, u8, s8),
     DISTANCES(s32, u32, s8, u8),
     DISTANCES(s32, s32, s8, s8),
-    ADO_E3("dp4a.u32.u32", u32, u32, u32, u32, (dot4<u8, u8>(a, b, c))),
-    ADO_E3("dp4a.u32.s32", u32, u32, u32, u32, (dot4<u8, s8>(a, b, c))),
-    ADO_E3("dp4a.s32.u32", u32, u32, u32, u32, (dot4<s8, u8>(a, b, c))),
-    ADO_E3("dp4a.s32.s32", u32, u32, u32, u32, (dot4<s8, s8>(a, b, c))),
-    ADO_E3("dp2a.lo.u32.u32", u32, u32, u32, u32, (dot2<u16, u8, 0>(a, b, c))),
-    ADO_E3("dp2a.hi.u32.u32", u32, u32, u32, u32, (dot2<u16, u8, 1>(a, b, c))),
-    ADO_E3("dp2a.lo.u32.s32", u32, u32, u32, u32, (dot2<u16, s8, 0>(a, b, c))),
-    ADO_E3("dp2a.hi.u32.s32", u32, u32, u32, u32, (dot2<u16, s8, 1>(a, b, c))),
-    ADO_E3("dp2a.lo.s32.u32", u32, u32, u32, u32, (dot2<s16, u8, 0>(a, b, c))),
-    ADO_E3("dp2a.hi.s32.u32", u32, u32, u32, u32, (dot2<s16, u8, 1>(a, b, c))),
-    ADO_E3("dp2a.lo.s32.s32", u32, u32, u32, u32, (dot2<s16, s8, 0>(a, b, c))),
-    ADO_E3("dp2a.hi.s32.s32", u32, u32, u32, u32, (dot2<s16, s8, 1>(a, b, c))),
+    DOTS(u32, u32, u16, u8, u8),
+    DOTS(u32, s32, u16, u8, s8),
+    DOTS(s32, u32, s16, s8, u8),
+    DOTS(s32, s32, s16, s8, s8),
     // The decoder uses the names below for parts of other instructions.
     ADO_E2("pack.b32", u32, u16, u16, a | u32{b} << 16),
     ADO_E2("pack.b64", u64, u32, u32, a | u64{b} << 32),

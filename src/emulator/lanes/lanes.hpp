@@ -55,6 +55,8 @@ void rounded(void* d, const void* a, const void* b, const void* c) {
   const Rounding direction(kRound);
   kF(d, a, b, c);
 }
+template <Round kRound, AluFunction kF>
+constexpr AluFunction in_direction = kRound == Round::kNearest ? kF : rounded<kRound, kF>;
 
 template <class T>
 ADO_INLINE BitsOf<T> bits(T x) {
@@ -128,25 +130,49 @@ void select(void* d, const void* a, const void* b, const void* c) {
   ADO_LANES out[i] = (mask >> i) & 1 ? x[i] : y[i];
 }
 
+constexpr AluEntry entry(const char* name, AluFunction function, std::size_t d, std::size_t a,
+                         std::size_t b = 0, std::size_t c = 0) {
+  return {name,
+          function,
+          {static_cast<u8>(d), static_cast<u8>(a), static_cast<u8>(b), static_cast<u8>(c)}};
+}
+// Entries of a table. The types give the sizes of result and operands.
+template <class D, class A, Round kRound = Round::kNearest, class F>
+constexpr AluEntry entry1(const char* name, F) {
+  return entry(name, in_direction<kRound, map1<D, A, F{}>>, sizeof(D), sizeof(A));
+}
+template <class D, class A, class B, Round kRound = Round::kNearest, class F>
+constexpr AluEntry entry2(const char* name, F) {
+  return entry(name, in_direction<kRound, map2<D, A, B, F{}>>, sizeof(D), sizeof(A), sizeof(B));
+}
+template <class D, class A, class B, class C, Round kRound = Round::kNearest, class F>
+constexpr AluEntry entry3(const char* name, F) {
+  return {name,
+          in_direction<kRound, map3<D, A, B, C, F{}>>,
+          {sizeof(D), sizeof(A), sizeof(B), sizeof(C)}};
+}
+template <class T, class F>
+constexpr AluEntry comparison(const char* name, F) {
+  return entry(name, compare<T, F{}>, 1, sizeof(T), sizeof(T));
+}
+
 }  // namespace
 }  // namespace ado::ADO_ISA
 
-// Entries of a table. The types give the sizes of result and operands.
-#define ADO_E1(name, D, A, expr)                                                 \
-  {                                                                              \
-    name, map1<D, A, [](A a) { return (expr); }>, { sizeof(D), sizeof(A), 0, 0 } \
-  }
-#define ADO_E2(name, D, A, B, expr)                                                              \
-  {                                                                                              \
-    name, map2<D, A, B, [](A a, B b) { return (expr); }>, { sizeof(D), sizeof(A), sizeof(B), 0 } \
-  }
-#define ADO_E3(name, D, A, B, C, expr)                              \
-  {                                                                 \
-    name, map3<D, A, B, C, [](A a, B b, C c) { return (expr); }>, { \
-      sizeof(D), sizeof(A), sizeof(B), sizeof(C)                    \
-    }                                                               \
-  }
-#define ADO_COMPARE(name, T, expr)                                                    \
-  {                                                                                   \
-    name, compare<T, [](T a, T b) { return (expr); }>, { 1, sizeof(T), sizeof(T), 0 } \
-  }
+#define ADO_E1(name, D, A, expr) entry1<D, A>(name, [](A a) { return (expr); })
+#define ADO_E2(name, D, A, B, expr) entry2<D, A, B>(name, [](A a, B b) { return (expr); })
+#define ADO_E3(name, D, A, B, C, expr) \
+  entry3<D, A, B, C>(name, [](A a, B b, C c) { return (expr); })
+#define ADO_COMPARE(name, T, expr) comparison<T>(name, [](T a, T b) { return (expr); })
+// The comparisons of floats. ONE(name, S, T, expr): an entry, or several.
+#define ADO_FLOAT_COMPARISONS(ONE, S, T)                                                        \
+  ONE("setp.eq", S, T, a == b), ONE("setp.ne", S, T, a<b || a> b), ONE("setp.lt", S, T, a < b), \
+      ONE("setp.le", S, T, a <= b), ONE("setp.gt", S, T, a > b), ONE("setp.ge", S, T, a >= b),  \
+      ONE("setp.equ", S, T, !(a < b || a > b)), ONE("setp.neu", S, T, !(a == b)),               \
+      ONE("setp.ltu", S, T, !(a >= b)), ONE("setp.leu", S, T, !(a > b)),                        \
+      ONE("setp.gtu", S, T, !(a <= b)), ONE("setp.geu", S, T, !(a < b)),                        \
+      ONE("setp.num", S, T, a == a && b == b), ONE("setp.nan", S, T, a != a || b != b)
+// Entries of all types of integers: ONE(type, ...).
+#define ADO_INTEGERS(ONE, ...)                                                              \
+  ONE(u8, __VA_ARGS__), ONE(s8, __VA_ARGS__), ONE(u16, __VA_ARGS__), ONE(s16, __VA_ARGS__), \
+      ONE(u32, __VA_ARGS__), ONE(s32, __VA_ARGS__), ONE(u64, __VA_ARGS__), ONE(s64, __VA_ARGS__)

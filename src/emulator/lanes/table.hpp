@@ -111,6 +111,6 @@ struct LaneFunctions {
                    bool fused);
 };
 
-const LaneFunctions& lane_functions(Isa isa);
+const LaneFunctions& lane_functions();  // of the best instruction set of this processor
 
 }  // namespace ado::emulator
