@@ -124,6 +124,19 @@ def test_points_are_compared_with_the_ceilings_of_their_machine():
     assert fast.flops_per_second < 33.4e12
 
 
+def test_a_chart_has_at_most_four_machines():
+    machines = [dataclasses.replace(H200, name=f"GPU {i}") for i in range(5)]
+    with pytest.raises(ValueError, match="at most 4 machines, got GPU 0, GPU 1"):
+        draw(machines)
+
+
+def test_a_measurement_under_the_ceilings_of_another_machine_is_stated():
+    m = dataclasses.replace(make_gpp()["fused"], context={"device_name": "Other GPU"})
+    assert "measured on Other GPU" in subject(draw(m, machine=H200))
+    here = dataclasses.replace(m, context={"device_name": "NVIDIA H200"})
+    assert "measured on" not in subject(draw(here, machine=H200))
+
+
 def test_bandwidths_of_two_machines_have_their_own_ceilings_on_a_logarithmic_axis():
     h200, epyc = SEVERAL["bandwidth of two machines"]()
     ax = draw([h200, epyc], (10, 9))
