@@ -330,6 +330,34 @@ def test_a_ladder_without_variants_is_reported_before_any_work():
     assert ado.check(mine, ladder, np.ones(3), timed=False)
 
 
+@pytest.mark.parametrize(
+    ("problems", "words"),
+    [
+        ([(np.ones(20),), (np.ones(7),)], r"picky fails with .*only 20.* \(problem 2 .*\(7,\)\)"),
+        ([(np.ones(20), 1.0)], r"picky fails with TypeError: .*problem 1"),
+        ([np.ones(20)], r"a tuple of operands per problem, .* got ndarray as problem 1"),
+        ([], "at least one problem, got none"),
+    ],
+)
+def test_problems_that_the_reference_rejects_are_errors(problems, words):
+    def picky(x):
+        if x.size != 20:
+            raise ValueError("only 20")
+        return 2 * x
+
+    ladder = ado.ladder("picky", reference=picky, problems=lambda: problems)
+    ladder.variant(lambda x: 2 * x if x.size == 20 else x, name="v")
+    for check in (ado.check, lambda *a, **k: ado.sweep(*a[1:], device="cpu", limiter=False)):
+        with pytest.raises((ValueError, TypeError), match=words):
+            check(ladder["v"], ladder, np.ones(20), timed=False, isolated=False)
+    with pytest.raises(ValueError, match=r"picky fails with .*only 20 \(x: \(9,\) float64\)"):
+        ado.check(ladder["v"], ladder, np.ones(9), timed=False)
+    drawn = ado.ladder("picky", reference=picky).with_variants(ladder["v"])
+    found = ado.check(drawn["v"], drawn, np.ones(20), timed=False, isolated=False)
+    assert found
+    assert "shapes (33,): the reference fails with ValueError: only 20" in repr(found)
+
+
 @pytest.mark.parametrize("isolated", [False, True])
 def test_elements_that_are_not_written_are_named(isolated):
     def problems():

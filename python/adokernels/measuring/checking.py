@@ -101,7 +101,8 @@ def check(
     TypeError
         If it cannot be sent to another process.
     ValueError
-        If the ladder has no variant with which its time can be compared.
+        If the ladder has no variant with which its time can be compared, or if the reference fails
+        on the operands or on a problem of ``problems=``.
     """
     if inspect.isroutine(ladder):
         ladder = own_ladder(name_of(ladder), reference=ladder)
@@ -149,9 +150,9 @@ def check(
                 f"{ladder.name} must have a variant on {ours.device} that accepts these operands, "
                 f"got none to compare with {ours.name}; pass timed=False to check only its results"
             )
+        checker = Checker(problem)
         try:
             call = problem.prepare(ours.name)
-            checker = Checker(problem)
             facts["refused"] = checker.refused(ours.name)
             if isolated:
                 checker.sizes(call)
