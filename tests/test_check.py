@@ -5,6 +5,7 @@ import ctypes
 import dataclasses
 import json
 import re
+import sys
 from functools import cache
 
 import numpy as np
@@ -82,6 +83,27 @@ def test_command_line_checks_functions_with_names_of_variants(tmp_path, capsys):
     command = ["check", str(file), "--routine", "transpose", "--kernel", "simd", "--no-timing"]
     assert main(command) == 0
     assert "transpose[simd of mine.py] is correct" in capsys.readouterr().out
+
+
+def test_command_line_checks_functions_that_use_a_module_beside_the_file(tmp_path, capsys):
+    beside = "ado_test_beside"
+    (tmp_path / f"{beside}.py").write_text(RIGHT, encoding="utf-8")
+    (tmp_path / "mine.py").write_text(
+        f"import numpy as np, adokernels as ado, {beside}\ndef turned(a): return {beside}.mine(a)\n"
+        'turns = ado.ladder("turns", reference=np.transpose, problems=lambda: [(np.eye(3, 4),)])\n'
+        "turns.variant(turned)\n"
+    )
+    (tmp_path / "alone.py").write_text(
+        f"def mine(a):\n    import {beside}\n    return {beside}.mine(a)"
+    )
+    path = sys.path.copy()
+    for file, *how in [
+        ("mine", "--ladder", "turns"),
+        ("alone", "--routine", "transpose", "--kernel", "mine"),
+    ]:
+        assert main(["check", str(tmp_path / f"{file}.py"), *how, "--no-timing"]) == 0
+        assert "is correct" in capsys.readouterr().out
+    assert sys.path == path
 
 
 LADDER = """

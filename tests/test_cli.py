@@ -379,13 +379,15 @@ print({"rich", "pygments", "matplotlib", "concurrent", "importlib.metadata"} & {
     assert run_python(code) == "set()"
 
 
-def test_json_alone_on_standard_output(capsys):
+def test_json_alone_on_standard_output(capsys, tmp_path, monkeypatch):
     """Remarks go to standard error. A word without a dot and a separator is not a file."""
     for words in (["list", "--json", "transpose"], ["list", "transpose", "--json", "-"]):
         status, out, _ = run(capsys, *words)
         assert status == 0
         assert json.loads(out)["ladders"][0]["name"] == "transpose"
-    how = ("--setup", "x = np.ones(9)", "--seconds", "0.1", "--json")
+    monkeypatch.chdir(tmp_path)  # whose modules can be imported
+    (tmp_path / "ado_test_operand.py").write_text("import numpy as np\nx = np.ones(9)")
+    how = ("--setup", "from ado_test_operand import x", "--seconds", "0.1", "--json")
     status, out, _ = run(capsys, "compare", "np.sum(x)", "x.sum()", *how)
     assert status == 0
     (row,) = json.loads(out)["records"]

@@ -258,7 +258,9 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
     """Run statements; return functions that evaluate expressions, by the text of the expression.
 
     Each expression is evaluated once. An error of the user's code is a ValueError with the text.
+    Modules in the current folder can be imported, as with ``python -m adokernels``.
     """
+    sys.path.insert(0, os.getcwd())
     names: dict[str, Any] = {"np": np, "ado": ado}
     found: dict[str, Callable[[], Any]] = {}
     for text, mode in [(text, "exec") for text in setup] + [(text, "eval") for text in texts]:
@@ -275,7 +277,10 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
 
 
 def ladder_of(file: Path, name: str) -> OwnLadder:
-    """Run a Python file; return the own ladder of this name. Errors of the file are ValueErrors."""
+    """Run a Python file; return the own ladder of this name. Errors of the file are ValueErrors.
+
+    Its folder stays on the path of modules, because its variants may import from it when they run.
+    """
     if not file.is_file():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
     sys.path.insert(0, str(file.parent.absolute()))
@@ -283,8 +288,6 @@ def ladder_of(file: Path, name: str) -> OwnLadder:
         found = runpy.run_path(str(file))
     except (Exception, SystemExit) as error:
         raise ValueError(f"{file}: {failure(error)}") from error
-    finally:
-        sys.path.pop(0)
     ladders = {n: each for n, each in found.items() if isinstance(each, OwnLadder)}
     if name not in ladders:
         raise ValueError(f"{file} has no ladder {name!r}{_core.suggest(name, list(ladders))}")
