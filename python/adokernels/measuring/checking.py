@@ -15,6 +15,7 @@ from adokernels.isolation.process import Missing
 from adokernels.measuring.emulating import all_checks
 from adokernels.measuring.functions import name_of
 from adokernels.measuring.pipeline import Selected, measure_ladder
+from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.checker import Checker
@@ -134,7 +135,9 @@ def check(
                     tested.compiled(next(arrays).dtype.name)
                 except Broken as error:
                     return CheckResult(*names, False, str(error), **facts)
-            raise _core.Unavailable(f"{ours.label}: {why}")
+            hint = "; remedy: device='emulator' checks kernels without a GPU"
+            can_emulate = not emulated and emulator_hint()
+            raise _core.Unavailable(f"{ours.label}: {why}{hint if can_emulate else ''}")
         default = not args and ladder.task.core is not None
         others = [v for v in ladder if v.name != ours.name and not v.ceiling]
         usable = [v for v in others if v.device == ours.device and v.available]

@@ -157,10 +157,12 @@ class Checker:
         except MemoryError:
             raise
         except Exception as error:  # any error of the user's code
-            task = problem.task
+            task, pairs = problem.task, zip(problem.names, problem.host_arguments, strict=True)
+            strided = [n for n, o in pairs if is_array(o) and not o.flags.c_contiguous]
+            strides = f"; not contiguous: {', '.join(strided)}" if strided else ""
             drawn = problem is not self.problem and not (task.core or task.problems)
             hint = "; a drawn size: problems= or refuses= limits the sizes" if drawn else ""
-            raise ValueError(f"{reason(error)} ({problem}{hint})") from error
+            raise ValueError(f"{reason(error)} ({problem}{strides}{hint})") from error
 
     def _not_written(self, call: Call, values: Values, result: Any) -> str:
         """Describe the elements that a variant does not write; empty if there are none.

@@ -306,9 +306,11 @@ class Ladder(ShownAsTables, ABC):
         if variant is not None:
             where = self[variant].device
             if device is not None and _core.device_kind(device) != where:
+                is_function = where == "cpu" and not isinstance(self[variant], _core.Callable)
+                hint = f"; if it launches kernels: ado.variant({variant}, device='cuda')"
                 raise ValueError(
                     f"{self.name}: device must be {where!r} because {variant} runs on {where}, "
-                    f"got {device!r}"
+                    f"got {device!r}{hint if is_function else ''}"
                 )
             return device or where
         if device is None and on_device:
