@@ -90,8 +90,8 @@ def test_command_line_checks_functions_that_use_a_module_beside_the_file(tmp_pat
     (tmp_path / f"{beside}.py").write_text(RIGHT, encoding="utf-8")
     (tmp_path / "mine.py").write_text(
         f"import numpy as np, adokernels as ado, {beside}\ndef turned(a): return {beside}.mine(a)\n"
-        'turns = ado.ladder("turns", reference=np.transpose, problems=lambda: [(np.eye(3, 4),)])\n'
-        "turns.variant(turned)\n"
+        'mine = ado.ladder("turns", reference=np.transpose, problems=lambda: [(np.eye(3, 4),)])\n'
+        "mine.variant(turned)\n"
     )
     (tmp_path / "alone.py").write_text(
         f"def mine(a):\n    import {beside}\n    return {beside}.mine(a)"
@@ -146,8 +146,10 @@ def test_command_line_checks_the_variants_that_the_emulator_supports(tmp_path, c
             ("texture", texture),
             ("broken", kernel.format("x")),
             ("right", kernel.format("")),
+            ("unnamed", kernel.format("").replace(" k(", " j(")),
         )
     ]
+    lines.append("mine.add(ado.variant(lambda a: a.copy(), name='on_cpu'))")
     head = 'mine = ado.ladder("mine", reference=np.copy, problems=lambda: [(np.ones(5, "f4"),)])'
     path = tmp_path / "mine.py"
     path.write_text("\n".join(["import numpy as np", "import adokernels as ado", head, *lines]))
@@ -155,9 +157,12 @@ def test_command_line_checks_the_variants_that_the_emulator_supports(tmp_path, c
     assert main(check) == 1
     shown = capsys.readouterr().out
     assert "mine[right] is correct" in shown
-    assert "mine[broken] is wrong: it does not compile" in shown
+    assert "mine[broken] is wrong: kernel.cu does not compile" in shown
+    assert "mine[unnamed] is wrong: kernel must name one __global__ function" in shown
+    assert "mine[on_cpu] is correct" in shown
     assert "skipped texture: " in shown
-    assert main([*check, "--variants", "texture,right"]) == 3
+    assert main([*check, "--variants", "texture,right", "--json"]) == 3
+    assert list(json.loads(capsys.readouterr().out)["skipped"]) == ["texture"]
     assert main([*check, "--variants", "texture"]) == 3
 
 
@@ -174,7 +179,7 @@ def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys)
     file = tmp_path / "mine.cu"
     file.write_text("__global__ void mine(const float* a) { wrong }", encoding="utf-8")
     assert main(["check", str(file), "--routine", "transpose", "--kernel", "mine"]) == 1
-    assert "it does not compile" in capsys.readouterr().out
+    assert "mine.cu does not compile" in capsys.readouterr().out
 
 
 # --- Kernels in source ----------------------------------------------------------------------------

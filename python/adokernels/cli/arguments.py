@@ -67,11 +67,14 @@ def lengths(text: str) -> tuple[int, ...]:
 
 def block_shape(text: str) -> tuple[int, ...]:
     """Convert the shape of a block: ``32x8``."""
-    found = lengths(text)
-    if len(found) > 3 or min(found) < 1 or math.prod(found) > _MOST_THREADS:
-        words = f"must be one to three positive lengths, with at most {_MOST_THREADS} threads"
-        raise argparse.ArgumentTypeError(f"{words}, got {text!r}")
-    return found
+    with suppress(argparse.ArgumentTypeError):
+        found = lengths(text)
+        if len(found) <= 3 and min(found) >= 1 and math.prod(found) <= _MOST_THREADS:
+            return found
+    words = (
+        f"must be one to three positive lengths such as 32x8, with at most {_MOST_THREADS} threads"
+    )
+    raise argparse.ArgumentTypeError(f"{words}, got {text!r}")
 
 
 def names(text: str) -> list[str]:
@@ -277,9 +280,10 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
 
 
 def ladder_of(file: Path, name: str) -> OwnLadder:
-    """Run a Python file; return the own ladder of this name. Errors of the file are ValueErrors.
+    """Run a Python file; return its own ladder in the variable `name`, or with this name.
 
-    Its folder stays on the path of modules, because its variants may import from it when they run.
+    Errors of the file are ValueErrors. Its folder stays on the path of modules, because its
+    variants may import from it when they run.
     """
     if not file.is_file():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
@@ -288,7 +292,8 @@ def ladder_of(file: Path, name: str) -> OwnLadder:
         found = runpy.run_path(str(file))
     except (Exception, SystemExit) as error:
         raise ValueError(f"{file}: {failure(error)}") from error
-    ladders = {n: each for n, each in found.items() if isinstance(each, OwnLadder)}
+    in_file = {n: each for n, each in found.items() if isinstance(each, OwnLadder)}
+    ladders = {each.name: each for each in in_file.values()} | in_file
     if name not in ladders:
         raise ValueError(f"{file} has no ladder {name!r}{_core.suggest(name, list(ladders))}")
     if ladders[name].task.problems is None:
