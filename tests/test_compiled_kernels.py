@@ -181,6 +181,7 @@ def test_kernels_of_cupy(operands):
             TypeError,
             "source must be a str, bytes, a path, or an object .*, got int",
         ),
+        ("my/hist.cu", ValueError, r"got a file name: pass source=Path\('my/hist.cu'\)"),
         (b"\xff\xfe\x00", ValueError, "source must be text, a cubin or a fat binary, got 3 bytes"),
     ],
 )

@@ -9,6 +9,8 @@ from contextlib import nullcontext
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from adokernels import _core
 from adokernels.isolation.calls import TIMEOUT, Isolation
 from adokernels.isolation.process import Missing
@@ -71,7 +73,8 @@ def check(
         expected result. With a function, pass `args`, and on a GPU also ``timed=False``.
     *args, **options
         Operands and options. Default: random operands of the routine's default problem, or of a
-        smaller one if a call takes too long for 11 samples in `seconds`.
+        smaller one if a call takes too long for 11 samples in `seconds`. For an own ladder, the
+        first of its ``problems``.
     against
         The variants with which its speed is compared. Default: the first variant on the same
         device, and the variant that a call runs.
@@ -113,6 +116,13 @@ def check(
             "ado.check(v, ado.transpose, a) for a variant v and an operand a"
         )
     check_options(ladder, args, options, check)
+    if not args and ladder.task.problems:
+        args = next(iter(ladder.task.edge_cases((), np.random.default_rng(0))))
+    if not ladder.task.core and ladder.keywords is not None:
+        try:
+            inspect.signature(ladder.task.expected).bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"check needs the operands of {ladder.name}: {error}") from error
     require((Iterable, type(None)), "names of variants", against=against)
     require(Real, "a number", timeout=timeout)
     require_finite(timeout=timeout)

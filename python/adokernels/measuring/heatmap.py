@@ -106,6 +106,8 @@ def heatmap(
             of_found = sass_of_launches(found), kernel, sources_of(found)
             return _by_hardware(saved, *of_found, **about, block=None, context=facts)
         launches = emulated_launches(function)
+        if not launches:
+            raise ValueError(f"{function.name} launches no kernels, so there are no counts")
         sources, facts = Sources(texts=_texts_of(launches)), context("emulator")
         labels = {"routine": "", "variant": function.name, "problem": str(function.inputs)}
         return _emulated(launches, kernel, sources, **labels, block=None, context=facts)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from adokernels.records.kernels import Resources
     from adokernels.records.sass import Sass
 
+#: Fields that are not parameters of :func:`variant`.
+_HIDDEN = ("owner", "isolation", "function", "stages")
 #: Libraries whose arrays can have negative strides.
 _WITH_NEGATIVE_STRIDES = ("numpy", "ado", "cupy")
 
@@ -388,4 +390,10 @@ def variant(
         return lambda decorated: variant(decorated, name=name, **settings)
     default = getattr(function, "__name__", type(function).__name__)
     settings.setdefault("changes", first_sentence(function))
+    fields = dataclasses.fields(FunctionVariant)
+    known = [field.name for field in fields if field.name not in _HIDDEN]
+    for setting in settings:
+        if setting not in known:
+            hint = _core.suggest(setting, known)
+            raise TypeError(f"variant has no option {setting!r}{hint}")
     return FunctionVariant(name=name or default, function=function, **settings)

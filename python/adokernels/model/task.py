@@ -51,7 +51,11 @@ def value_of(
     """A number, which can be a function of operands and options, or the default if it is None."""
     if number is None:
         return default
-    return float(number(*operands, **options) if callable(number) else number)
+    found = number(*operands, **options) if callable(number) else number
+    try:
+        return float(found)
+    except TypeError as error:
+        raise TypeError(f"flops= and bytes= must return numbers, got {kind_of(found)}") from error
 
 
 @dataclass(frozen=True)
