@@ -92,6 +92,10 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["diagnose", "no-such-file.json"], "no-such-file.json: No such file"),
         (["diagnose", __file__], "the method save and the option --json write records"),
         (["compare", "a.json", "b.json", "--setup", "x = 1"], "--setup is for expressions"),
+        (
+            ["compare", "len", "max"],
+            "'len': it fails with TypeError: it must be a call, such as len(x)",
+        ),
         (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),
         (["check", __file__, "--kernel", "f", "--routine", "sobel", "--timeout", "0"], "positive"),
         (["check", "sweep.json", "--kernel", "f", "--routine", "sobel"], "must be CUDA C++ (.cu)"),

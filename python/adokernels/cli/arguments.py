@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import errno
+import inspect
 import math
 import os
 import runpy
@@ -271,7 +272,8 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
         try:
             function = eval(compile(code, "<expression>", mode), names)
             if mode == "eval":
-                function()
+                if inspect.isroutine(function()):
+                    raise TypeError(f"it must be a call, such as {text}(x), got a function")
                 again = 2 + sum(name.startswith(f"{text} (") for name in found)
                 found[f"{text} ({again})" if text in found else text] = function
         except (Exception, SystemExit) as error:
