@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from functools import cache
 
 import numpy as np
@@ -80,6 +81,27 @@ def test_command_line_checks_functions_with_names_of_variants(tmp_path, capsys):
     assert "transpose[simd of mine.py] is correct" in capsys.readouterr().out
 
 
+def test_command_line_checks_functions_that_use_a_module_beside_the_file(tmp_path, capsys):
+    beside = "ado_test_beside"
+    (tmp_path / f"{beside}.py").write_text(RIGHT, encoding="utf-8")
+    (tmp_path / "mine.py").write_text(
+        f"import numpy as np, adokernels as ado, {beside}\ndef turned(a): return {beside}.mine(a)\n"
+        'mine = ado.ladder("turns", reference=np.transpose, problems=lambda: [(np.eye(3, 4),)])\n'
+        "mine.variant(turned)\n"
+    )
+    (tmp_path / "alone.py").write_text(
+        f"def mine(a):\n    import {beside}\n    return {beside}.mine(a)"
+    )
+    path = sys.path.copy()
+    for file, *how in [
+        ("mine", "--ladder", "turns"),
+        ("alone", "--routine", "transpose", "--kernel", "mine"),
+    ]:
+        assert main(["check", str(tmp_path / f"{file}.py"), *how, "--no-timing"]) == 0
+        assert "is correct" in capsys.readouterr().out
+    assert sys.path == path
+
+
 LADDER = """
 import numpy as np
 import adokernels as ado
@@ -120,8 +142,10 @@ def test_command_line_checks_the_variants_that_the_emulator_supports(tmp_path, c
             ("texture", texture),
             ("broken", kernel.format("x")),
             ("right", kernel.format("")),
+            ("unnamed", kernel.format("").replace(" k(", " j(")),
         )
     ]
+    lines.append("mine.add(ado.variant(lambda a: a.copy(), name='on_cpu'))")
     head = 'mine = ado.ladder("mine", reference=np.copy, problems=lambda: [(np.ones(5, "f4"),)])'
     path = tmp_path / "mine.py"
     path.write_text("\n".join(["import numpy as np", "import adokernels as ado", head, *lines]))
@@ -129,9 +153,12 @@ def test_command_line_checks_the_variants_that_the_emulator_supports(tmp_path, c
     assert main(check) == 1
     shown = capsys.readouterr().out
     assert "mine[right] is correct" in shown
-    assert "mine[broken] is wrong: it does not compile" in shown
+    assert "mine[broken] is wrong: kernel.cu does not compile" in shown
+    assert "mine[unnamed] is wrong: kernel must name one __global__ function" in shown
+    assert "mine[on_cpu] is correct" in shown
     assert "skipped texture: " in shown
-    assert main([*check, "--variants", "texture,right"]) == 3
+    assert main([*check, "--variants", "texture,right", "--json"]) == 3
+    assert list(json.loads(capsys.readouterr().out)["skipped"]) == ["texture"]
     assert main([*check, "--variants", "texture"]) == 3
 
 
@@ -148,7 +175,7 @@ def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys)
     file = tmp_path / "mine.cu"
     file.write_text("__global__ void mine(const float* a) { wrong }", encoding="utf-8")
     assert main(["check", str(file), "--routine", "transpose", "--kernel", "mine"]) == 1
-    assert "it does not compile" in capsys.readouterr().out
+    assert "mine.cu does not compile" in capsys.readouterr().out
 
 
 # --- Kernels in source ----------------------------------------------------------------------------
@@ -324,6 +351,34 @@ def test_a_ladder_without_variants_is_reported_before_any_work():
         ado.check(mine, ladder, np.ones(3), isolated=False)
     assert not calls
     assert ado.check(mine, ladder, np.ones(3), timed=False)
+
+
+@pytest.mark.parametrize(
+    ("problems", "words"),
+    [
+        ([(np.ones(20),), (np.ones(7),)], r"picky fails with .*only 20.* \(problem 2 .*\(7,\)\)"),
+        ([(np.ones(20), 1.0)], r"picky fails with TypeError: .*problem 1"),
+        ([np.ones(20)], r"a tuple of operands per problem, .* got ndarray as problem 1"),
+        ([], "at least one problem, got none"),
+    ],
+)
+def test_problems_that_the_reference_rejects_are_errors(problems, words):
+    def picky(x):
+        if x.size != 20:
+            raise ValueError("only 20")
+        return 2 * x
+
+    ladder = ado.ladder("picky", reference=picky, problems=lambda: problems)
+    ladder.variant(lambda x: 2 * x if x.size == 20 else x, name="v")
+    for check in (ado.check, lambda *a, **k: ado.sweep(*a[1:], device="cpu", limiter=False)):
+        with pytest.raises((ValueError, TypeError), match=words):
+            check(ladder["v"], ladder, np.ones(20), timed=False, isolated=False)
+    with pytest.raises(ValueError, match=r"picky fails with .*only 20 \(x: \(9,\) float64\)"):
+        ado.check(ladder["v"], ladder, np.ones(9), timed=False)
+    drawn = ado.ladder("picky", reference=picky).with_variants(ladder["v"])
+    found = ado.check(drawn["v"], drawn, np.ones(20), timed=False, isolated=False)
+    assert found
+    assert "shapes (33,): the reference fails with ValueError: only 20" in repr(found)
 
 
 @pytest.mark.parametrize("isolated", [False, True])

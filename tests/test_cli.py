@@ -80,6 +80,10 @@ def test_bench_stores_what_it_prints(capsys, tmp_path):
         (["diagnose", "no-such-file.json"], "no-such-file.json: No such file"),
         (["diagnose", __file__], "the method save and the option --json write records"),
         (["compare", "a.json", "b.json", "--setup", "x = 1"], "--setup is for expressions"),
+        (
+            ["compare", "len", "max"],
+            "'len': it fails with TypeError: it must be a call, such as len(x)",
+        ),
         (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),
         (["check", __file__, "--kernel", "f", "--routine", "sobel", "--timeout", "0"], "positive"),
         (["check", "sweep.json", "--kernel", "f", "--routine", "sobel"], "must be CUDA C++ (.cu)"),
@@ -326,7 +330,7 @@ print({"rich", "pygments", "matplotlib", "concurrent", "importlib.metadata"} & {
     assert run_python(code) == "set()"
 
 
-def test_json_alone_on_standard_output(capsys, tmp_path):
+def test_json_alone_on_standard_output(capsys, tmp_path, monkeypatch):
     """Remarks go to standard error. A word without a dot and a separator is not a file."""
     for words in (["list", "--json", "transpose"], ["list", "transpose", "--json", "-"]):
         out = shown(capsys, *words)
@@ -336,7 +340,9 @@ def test_json_alone_on_standard_output(capsys, tmp_path):
     for words, kind in (("list transpose", "ladders"), (f"diagnose {sweep}", "diagnosis")):
         shown(capsys, *words.split(), "--json", str(file))
         assert json.loads(file.read_text())["kind"] == kind
-    how = ("--setup", "x = np.ones(9)", "--seconds", "0.1", "--json")
+    monkeypatch.chdir(tmp_path)  # whose modules can be imported
+    (tmp_path / "ado_test_operand.py").write_text("import numpy as np\nx = np.ones(9)")
+    how = ("--setup", "from ado_test_operand import x", "--seconds", "0.1", "--json")
     out = shown(capsys, "compare", "np.sum(x)", "x.sum()", *how)
     (row,) = json.loads(out)["records"]
     assert row["variant"] == "x.sum()"

@@ -15,6 +15,10 @@ from adokernels import _core
 A, LINE = np.arange(12.0).reshape(3, 4), np.zeros(40)
 
 
+def double(**settings):
+    return ado.ladder("double", reference=lambda x: 2 * x, **settings)
+
+
 @pytest.fixture(autouse=True)
 def next_call_works():
     yield
@@ -109,6 +113,15 @@ def test_views_that_interleave_do_not_overlap():
         (lambda: ado.measure(np.sort, A, setup=3), "setup must be a function of the operands"),
         (lambda: ado.gpp_operands("test", seed="a"), "seed must be an integer, got str"),
         (lambda: ado.measure(lambda: None, stream="x", device="cuda"), "stream must be a handle"),
+        (lambda: double(toleranse=1), "ladder has no option 'toleranse': did you mean 'tolerance'"),
+        (lambda: double(tolerance="1"), "tolerance must be a number, got str"),
+        (lambda: double(problems=[(A,)]), "problems must be a function that returns operands, got"),
+        (lambda: double(dtype="flaot"), "dtype must be a data type, got 'flaot'"),
+        (lambda: double(flops=lambda x: None).problem(A).useful, "flops= and .* got NoneType"),
+        (lambda: double()(A, varient="v"), "no option 'varient': did you mean 'variant'"),
+        (lambda: ado.variant(np.copy, chnges=""), "^variant has .* did you mean 'changes'"),
+        (lambda: ado.cuda_variant("k", kernal="k"), "^cuda_variant has .* did you mean 'kernel'"),
+        (lambda: ado.check(np.copy, double()), "check needs the operands of double: missing .*'x'"),
     ],
 )
 def test_type_error(call, text):

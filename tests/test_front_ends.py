@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from kernels import mistakes
 import adokernels as ado
 from adokernels import _core, cli
 from adokernels.cli.program import main
+from adokernels.kernels.emulated import front_end_of
 from adokernels.kernels.launch import Launch, _bytes_at, memory_of
 from adokernels.measuring.capturing import Known, launches_of
 from adokernels.model.compiler import why_no_compiler
@@ -574,9 +576,7 @@ def test_a_ladder_mixes_front_ends(rng):
     line = line_of(sys.modules[__name__], "found = scaled(")
     assert f"{Path(__file__).name}:{line}" in found.skipped["unmasked"]
     assert "returns a view of an operand" in found.skipped["returns_operand"]
-    assert (
-        found.skipped["on_cpu"] == "it computes the right result, but launches no kernels to count"
-    )
+    assert found.skipped["on_cpu"] == "saxpy[on_cpu] launches no kernels, so there are no counts"
     assert "wrong result" in found.skipped["wrong"]
     heat = ado.heatmap(ladder["with_triton"], x, y, device="emulator")
     assert line in {each.line for each in heat.lines}
@@ -601,6 +601,16 @@ def test_variants_of_front_ends_are_checked(name, isolated, rng):
         assert f"{Path(__file__).name}:{line_of(sys.modules[__name__], 'found = scaled(')}" in (
             found.reason
         )
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_functions_on_the_emulator_receive_the_strides_of_the_operands(isolated, rng):
+    ladder, x = mixed_ladder(), rng.random(1000, dtype="f4")
+    how = {"device": "emulator", "isolated": isolated}
+    assert ado.check(ladder["with_numba"], ladder, x[::2], x[1::2], **how)
+    found = ado.check(ladder["with_triton"], ladder, x[::2], x[1::2], **how)
+    assert "out of tolerance" in found.reason
+    assert found.reason.endswith("not contiguous: x, y)")
 
 
 @pytest.mark.parametrize(("name", "code"), [("right", 0), ("incomplete", 1)])
@@ -634,9 +644,47 @@ def incomplete(a, out):
 """
 
 
+def test_the_code_of_a_function_names_its_front_end():
+    def later():
+        return unset
+
+    def through_a_module(x):
+        elementwise.add[(1,)](x)
+
+    class Launcher:
+        def launch(self, x):
+            basic.saxpy[1, 1](x)
+
+    launches = {"saxpy": basic.saxpy}
+
+    def from_a_dictionary(x):
+        launches["saxpy"][1, 1](x)
+
+    class Callable:
+        def __init__(self, function):
+            self.function = function
+
+        def __call__(self, x):
+            return self.function(x)
+
+    names = [*map(front_end_of, (later, through_a_module, Launcher().launch, np.sort, len))]
+    assert names == ["", "triton", "numba", "", ""]
+    indirect = [from_a_dictionary, Callable(from_a_dictionary), partial(Callable(through_a_module))]
+    assert [*map(front_end_of, indirect)] == ["numba", "numba", "triton"]
+    assert ado.variant(through_a_module).device == "cuda"
+    assert ado.variant(through_a_module, device="cpu").device == "cpu"
+    unset = None
+    for refuses in (ado.variant, lambda kernel: ado.heatmap(kernel, np.ones(3), device="emulator")):
+        for kernel in (elementwise.add, basic.saxpy):
+            with pytest.raises(TypeError, match="must be a function that launches the kernel"):
+                refuses(kernel)
+
+
 def test_the_emulator_refuses_a_single_function_without_kernels():
     ladder = mixed_ladder()
-    with pytest.raises(ValueError, match="device must be 'cpu' because on_cpu runs on cpu"):
+    with pytest.raises(
+        ValueError, match=r"on_cpu runs on cpu.* ado.variant\(on_cpu, device='cuda'\)"
+    ):
         ado.check(ladder["on_cpu"], ladder, np.ones(3), np.ones(3), device="emulator")
 
 

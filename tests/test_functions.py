@@ -418,8 +418,10 @@ def test_the_fixture_fails_and_skips(ado_compare, monkeypatch):
     assert len(ado_compare(np.sort, stable, X, fail_if_slower=None, seconds=0.02)) == 1
     with pytest.raises(pytest.fail.Exception, match="differs from sort"):
         ado_compare(np.sort, np.cumsum, X, seconds=0.02)
-    with pytest.raises(ValueError, match="must be a percentage such as 5%"):
+    with pytest.raises(ValueError, match=r"^fail_if_slower must be a percentage such as 5%"):
         ado_compare(np.sort, stable, X, fail_if_slower=0.1)
+    with pytest.raises(TypeError, match="no option 'fail_if_slow': did you mean fail_if_slower"):
+        ado_compare(np.sort, stable, X, fail_if_slow="5%")
     found = compare({"f": np.sort, "g": np.sort}, X)
     monkeypatch.setattr(ado, "compare", lambda *_, **__: found)
     for verdict, ratio, outcome in [

@@ -298,7 +298,7 @@ def test_refused_problems_are_counted_and_shown(rng):
     found = ado.check(mine, ado.transpose, rng.random((4, 6)), timed=False)
     assert found
     assert len(found.refused) >= 5
-    assert "It refuses" in repr(found)
+    assert "It was not checked on" in repr(found)
     assert "a: (31, 33) float64: odd" in repr(found)
     assert ado.records.CheckResult.from_dict(found.to_dict()) == found
 

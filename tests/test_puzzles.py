@@ -233,4 +233,6 @@ def test_the_program_starts_checks_and_lists_puzzles(run):
 def test_wrong_arguments_of_the_program(run):
     assert "did you mean 'index'" in run("check", "indx")[1]
     assert "needs the name of a puzzle" in run("check")[1]
-    assert run("check", "index")[0] == 2  # there is no file
+    status, text = run("check", "index")
+    assert (status, "write it with adokernels puzzles start index" in text) == (2, True)
+    assert "puzzles check index other.cu" in run("start", "index", "other.cu")[1]

@@ -5,6 +5,8 @@ Also whether its streams are terminals.
 
 from __future__ import annotations
 
+import sys
+import sysconfig
 from collections.abc import Iterable, Mapping
 from itertools import compress
 from numbers import Real
@@ -165,3 +167,11 @@ def is_terminal(stream: Any) -> bool:
         return bool(stream.isatty())
     except (AttributeError, ValueError):
         return False
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module belongs to Python, to this package or to another installed package."""
+    if module.partition(".")[0] in (*sys.stdlib_module_names, __package__):
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return file.startswith(tuple(map(sysconfig.get_path, ("purelib", "platlib"))))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,7 +56,12 @@ def ado_compare() -> Callable[..., SweepComparison]:
         from adokernels.measuring.functions import ResultsDiffer
         from adokernels.text import share_of
 
-        limit = None if fail_if_slower is None else share_of(fail_if_slower)
+        if close := get_close_matches("fail_if_slower", how):
+            raise TypeError(f"ado_compare has no option {close[0]!r}: did you mean fail_if_slower?")
+        try:
+            limit = None if fail_if_slower is None else share_of(fail_if_slower)
+        except ValueError as error:
+            raise ValueError(f"fail_if_slower {error}") from None
         try:
             found: SweepComparison = ado.compare(before, after, *args, **{"progress": False, **how})
         except ResultsDiffer as error:

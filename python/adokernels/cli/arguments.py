@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import errno
+import inspect
 import math
 import os
 import runpy
@@ -67,11 +68,14 @@ def lengths(text: str) -> tuple[int, ...]:
 
 def block_shape(text: str) -> tuple[int, ...]:
     """Convert the shape of a block: ``32x8``."""
-    found = lengths(text)
-    if len(found) > 3 or min(found) < 1 or math.prod(found) > _MOST_THREADS:
-        words = f"must be one to three positive lengths, with at most {_MOST_THREADS} threads"
-        raise argparse.ArgumentTypeError(f"{words}, got {text!r}")
-    return found
+    with suppress(argparse.ArgumentTypeError):
+        found = lengths(text)
+        if len(found) <= 3 and min(found) >= 1 and math.prod(found) <= _MOST_THREADS:
+            return found
+    words = (
+        f"must be one to three positive lengths such as 32x8, with at most {_MOST_THREADS} threads"
+    )
+    raise argparse.ArgumentTypeError(f"{words}, got {text!r}")
 
 
 def names(text: str) -> list[str]:
@@ -258,7 +262,9 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
     """Run statements; return functions that evaluate expressions, by the text of the expression.
 
     Each expression is evaluated once. An error of the user's code is a ValueError with the text.
+    Modules in the current folder can be imported, as with ``python -m adokernels``.
     """
+    sys.path.insert(0, os.getcwd())
     names: dict[str, Any] = {"np": np, "ado": ado}
     found: dict[str, Callable[[], Any]] = {}
     for text, mode in [(text, "exec") for text in setup] + [(text, "eval") for text in texts]:
@@ -266,7 +272,8 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
         try:
             function = eval(compile(code, "<expression>", mode), names)
             if mode == "eval":
-                function()
+                if inspect.isroutine(function()):
+                    raise TypeError(f"it must be a call, such as {text}(x), got a function")
                 again = 2 + sum(name.startswith(f"{text} (") for name in found)
                 found[f"{text} ({again})" if text in found else text] = function
         except (Exception, SystemExit) as error:
@@ -275,7 +282,11 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
 
 
 def ladder_of(file: Path, name: str) -> OwnLadder:
-    """Run a Python file; return the own ladder of this name. Errors of the file are ValueErrors."""
+    """Run a Python file; return its own ladder in the variable `name`, or with this name.
+
+    Errors of the file are ValueErrors. Its folder stays on the path of modules, because its
+    variants may import from it when they run.
+    """
     if not file.is_file():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
     sys.path.insert(0, str(file.parent.absolute()))
@@ -283,9 +294,8 @@ def ladder_of(file: Path, name: str) -> OwnLadder:
         found = runpy.run_path(str(file))
     except (Exception, SystemExit) as error:
         raise ValueError(f"{file}: {failure(error)}") from error
-    finally:
-        sys.path.pop(0)
-    ladders = {n: each for n, each in found.items() if isinstance(each, OwnLadder)}
+    in_file = {n: each for n, each in found.items() if isinstance(each, OwnLadder)}
+    ladders = {each.name: each for each in in_file.values()} | in_file
     if name not in ladders:
         raise ValueError(f"{file} has no ladder {name!r}{_core.suggest(name, list(ladders))}")
     if ladders[name].task.problems is None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from rich.console import Console
 
 import adokernels as ado
@@ -212,32 +211,35 @@ def _checked(variant: Any, ladder: Any, given: Sequence[Any], how: dict[str, Any
     try:
         return ado.check(variant, ladder, *given, **how)
     except ado.CompilationError as error:
-        reason = f"it does not compile\n{error.log}"
-        return ado.records.CheckResult(ladder.name, variant.name, False, reason)
+        return ado.records.CheckResult(ladder.name, variant.name, False, str(error))
 
 
 def _check_ladder(options: argparse.Namespace, console: Console) -> int:
     """Check the variants of an own ladder on the first of its problems, and on all of them."""
     ladder = ladder_of(options.file, options.ladder)
-    operands = next(iter(ladder.task.edge_cases((), np.random.default_rng(0))))
     names = options.variants or [v.name for v in ladder]
     timed = not options.no_timing and options.device != "emulator"
-    how = {"device": options.device, "against": options.against, "timed": timed}
+    how = {"against": options.against, "timed": timed}
     how |= {"seconds": options.seconds, "timeout": options.timeout}
     results, unavailable = [], {}
     for name in names:
+        # The emulator is for kernels; the other variants of a ladder run on the CPU.
+        on_cpu = options.device == "emulator" and ladder[name].device == "cpu"
+        how["device"] = None if on_cpu else options.device
         try:
-            results.append(_checked(ladder[name], ladder, operands, how))
+            results.append(_checked(ladder[name], ladder, (), how))
         except ado.Unavailable as error:
             unavailable[name] = error
     if unavailable and not results:
         raise next(iter(unavailable.values()))
-    what = _Plain("checks", {"checks": [result.to_dict() for result in results]})
+    skipped = {name: str(reason) for name, reason in unavailable.items()}
+    checks = [result.to_dict() for result in results]
+    what = _Plain("checks", {"checks": checks, "skipped": skipped})
 
     def show() -> None:
         for result in results:
             console.print(repr(result), highlight=False)
-        for name, reason in unavailable.items():
+        for name, reason in skipped.items():
             console.print(f"skipped {name}: {reason}", highlight=False, markup=False)
 
     save_and_show(what, options, console, show)
@@ -382,7 +384,8 @@ def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
             raise ValueError(f"{path} exists; remove it to start again")
         replace_file(path, puzzle.starter.encode())
         console.print(
-            f"wrote {path}: complete it, then run adokernels puzzles check {puzzle.name}",
+            f"wrote {path}: complete it, then run adokernels puzzles check {puzzle.name}"
+            + (f" {path}" if options.file else ""),
             soft_wrap=True,
         )
     elif options.action == "hint":
@@ -394,6 +397,9 @@ def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
         puzzles.store(puzzle.name, solution_shown=True)
         console.print(puzzle.solution.code)
     else:
+        if not path.exists():
+            start = f"adokernels puzzles start {puzzle.name}"
+            raise ValueError(f"there is no file {path}: write it with {start}")
         code = path.read_text("utf-8", "replace")
         if options.action == "heatmap":
             console.print(puzzle.heatmap(code))

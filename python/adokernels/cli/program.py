@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(file=cast("IO[str]", output), markup=False, emoji=False)
     if not (output.isatty() or "COLUMNS" in os.environ):
         console.width = _WIDTH
+    path = sys.path.copy()  # commands add the folder of the user's code
     try:
         status = options.run(options, console) or 0
         output.flush()
@@ -82,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, text = INTERRUPTED, "interrupted"
     except SystemExit as error:  # status 0 would mean success
         status, text = USAGE, f"the code called exit({error.code})"
+    finally:
+        sys.path[:] = path
     complain(text)
     return status
 

@@ -21,7 +21,7 @@ from adokernels.model.checker import ELSEWHERE
 from adokernels.model.compiler import compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_ladder import OwnLadder, extended
-from adokernels.model.own_variant import OwnCall, OwnVariant
+from adokernels.model.own_variant import FunctionVariant, OwnCall, OwnVariant
 from adokernels.model.problem import Problem, Values, changed_values
 from adokernels.model.values import Renewal, is_array
 from adokernels.process import settings
@@ -86,7 +86,8 @@ class IsolatedCall(OwnCall):
         given = problem.arguments, problem.host_arguments, problem.options
         #: The memory of the parent, which is copied to and from the process.
         self._memory = Problem(problem.ladder, *given, "cpu", problem.result_types)
-        if problem.device != "cpu" or process.library != "numpy":
+        keeps_strides = process.is_emulated and isinstance(variant, FunctionVariant)
+        if not keeps_strides and (problem.device != "cpu" or process.library != "numpy"):
             # Kernels, and libraries other than NumPy, receive packed arrays.
             self._memory.guarded_operands = [
                 GuardedArray(each.shape, each.dtype, "cpu") if is_array(each) else each

@@ -92,6 +92,7 @@ def load(message: dict[str, Any]) -> Callable[..., Any] | None:
     if "pickle" in message:
         function: Callable[..., Any] = pickle.loads(message["pickle"])
         return function
+    sys.path.insert(0, os.path.dirname(message["file"]))  # as Python does for a script
     return runpy.run_path(message["file"]).get(message["name"])
 
 

@@ -70,7 +70,8 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
     except Exception as error:
         raise TypeError(
             f"{name} must be a function that can be sent to another process, but "
-            f"{type(error).__name__}: {error}; use isolated=False to run it in this process"
+            f"{type(error).__name__}: {error}; move that object to a module that the function "
+            "imports, or use isolated=False to run it in this process"
         ) from error
     finally:
         if own:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from adokernels import _core
+from adokernels.process import is_installed
 
 #: The compute capabilities, times ten, whose kernels the emulator executes.
 _OLDEST, LATEST_COMPUTE = 70, 90
+#: The search for kernels ends after this number of values, and of items of a container.
+_MOST_VALUES, _MOST_ITEMS = 1000, 100
 #: The compute capabilities of the contexts that were entered.
 _entered: list[int] = []
 
@@ -127,21 +132,54 @@ class _Finder:
 
 
 def front_end_of(function: Callable[..., Any]) -> str:
-    """The front end of a kernel that the code of a function names, or an empty string."""
-    function = inspect.unwrap(function)
-    function = getattr(function, "__func__", function)
-    if not inspect.isfunction(function):
-        return ""
-    names = function.__code__.co_names
-    values = [function.__globals__.get(name) for name in names]
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # the variable has no value yet
-            values.append(cell.cell_contents)
-    modules = [vars(value) for value in values if isinstance(value, ModuleType)]
-    for value in [*values, *(module.get(name) for module in modules for name in names)]:
-        defined_in = type(value).__module__
-        if defined_in.startswith("triton.runtime"):
-            return "triton"
-        if defined_in == "numba.cuda.dispatcher":
-            return "numba"
+    """The front end of a kernel that a function can launch, or an empty string.
+
+    Its code, or code of the user that it calls, names the kernel, or an object that holds it.
+    """
+    values: list[Any] = [function]
+    for value in values:
+        if found := _front_end(value):
+            return found
+        if len(values) < _MOST_VALUES:
+            values += (v for v in _reached_from(value) if not any(v is known for known in values))
     return ""
+
+
+def refuse_kernel(name: str, value: Any) -> None:
+    """Raise TypeError for a kernel, which a function must launch."""
+    if _front_end(value) and hasattr(value, "__getitem__"):
+        kernel = getattr(value, "__name__", "kernel")
+        raise TypeError(
+            f"{name} must be a function that launches the kernel {kernel}, got the kernel: for "
+            f"example lambda x, out: {kernel}[grid](x, out, x.size)"
+        )
+
+
+def _front_end(value: Any) -> str:
+    defined_in = type(value).__module__
+    if defined_in.startswith("triton.runtime"):
+        return "triton"
+    return "numba" if defined_in == "numba.cuda.dispatcher" else ""
+
+
+def _reached_from(value: Any) -> Iterator[Any]:
+    """The values that code names, and the values that an object of the user holds."""
+    if isinstance(value, dict | list | tuple):
+        items = value.values() if isinstance(value, dict) else value
+        yield from itertools.islice(items, _MOST_ITEMS)
+    elif isinstance(value, partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif inspect.ismethod(value):
+        yield from (value.__func__, value.__self__)
+    elif inspect.isfunction(value) and not is_installed(value.__module__ or ""):
+        names = value.__code__.co_names
+        found = [inspect.unwrap(value), *map(value.__globals__.get, names)]
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # the variable has no value yet
+                found.append(cell.cell_contents)
+        modules = [vars(each) for each in found if isinstance(each, ModuleType)]
+        yield from (*found, *(module.get(name) for module in modules for name in names))
+    elif not isinstance(value, type | ModuleType) and not is_installed(type(value).__module__):
+        yield from getattr(value, "__dict__", {}).values()
+        if callable(value):
+            yield type(value).__call__

@@ -9,12 +9,15 @@ from contextlib import nullcontext
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from adokernels import _core
 from adokernels.isolation.calls import TIMEOUT, Isolation
 from adokernels.isolation.process import Missing
 from adokernels.measuring.emulating import all_checks
 from adokernels.measuring.functions import name_of
 from adokernels.measuring.pipeline import Selected, measure_ladder
+from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.checker import Checker
@@ -70,7 +73,8 @@ def check(
         expected result. With a function, pass `args`, and on a GPU also ``timed=False``.
     *args, **options
         Operands and options. Default: random operands of the routine's default problem, or of a
-        smaller one if a call takes too long for 11 samples in `seconds`.
+        smaller one if a call takes too long for 11 samples in `seconds`. For an own ladder, the
+        first of its ``problems``.
     against
         The variants with which its speed is compared. Default: the first variant on the same
         device, and the variant that a call runs.
@@ -101,7 +105,8 @@ def check(
     TypeError
         If it cannot be sent to another process.
     ValueError
-        If the ladder has no variant with which its time can be compared.
+        If the ladder has no variant with which its time can be compared, or if the reference fails
+        on the operands or on a problem of ``problems=``.
     """
     if inspect.isroutine(ladder):
         ladder = own_ladder(name_of(ladder), reference=ladder)
@@ -111,6 +116,13 @@ def check(
             "ado.check(v, ado.transpose, a) for a variant v and an operand a"
         )
     check_options(ladder, args, options, check)
+    if not args and ladder.task.problems:
+        args = next(iter(ladder.task.edge_cases((), np.random.default_rng(0))))
+    if not ladder.task.core and ladder.keywords is not None:
+        try:
+            inspect.signature(ladder.task.expected).bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"check needs the operands of {ladder.name}: {error}") from error
     require((Iterable, type(None)), "names of variants", against=against)
     require(Real, "a number", timeout=timeout)
     require_finite(timeout=timeout)
@@ -133,7 +145,9 @@ def check(
                     tested.compiled(next(arrays).dtype.name)
                 except Broken as error:
                     return CheckResult(*names, False, str(error), **facts)
-            raise _core.Unavailable(f"{ours.label}: {why}")
+            hint = "; remedy: device='emulator' checks kernels without a GPU"
+            can_emulate = not emulated and emulator_hint()
+            raise _core.Unavailable(f"{ours.label}: {why}{hint if can_emulate else ''}")
         default = not args and ladder.task.core is not None
         others = [v for v in ladder if v.name != ours.name and not v.ceiling]
         usable = [v for v in others if v.device == ours.device and v.available]
@@ -149,9 +163,9 @@ def check(
                 f"{ladder.name} must have a variant on {ours.device} that accepts these operands, "
                 f"got none to compare with {ours.name}; pass timed=False to check only its results"
             )
+        checker = Checker(problem)
         try:
             call = problem.prepare(ours.name)
-            checker = Checker(problem)
             facts["refused"] = checker.refused(ours.name)
             if isolated:
                 checker.sizes(call)

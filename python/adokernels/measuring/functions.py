@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from adokernels import _core
+from adokernels.kernels.emulated import refuse_kernel
 from adokernels.model.ladder import Ladder, Variant, has_dask_array, options_of
 from adokernels.model.libraries import is_on_device, library_of, on_host
 from adokernels.model.task import Task
@@ -113,6 +114,7 @@ class Function:
 
 def require_function(what: Any, block: object, name: str = "what") -> None:
     """Raise TypeError for an object that cannot be called, and for a block shape of a function."""
+    refuse_kernel(name, what)
     if not callable(what):
         raise TypeError(
             f"{name} must be a variant, routine or callable, got {kind_of(what)}: for example "

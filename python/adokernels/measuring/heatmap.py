@@ -138,6 +138,8 @@ def _emulated(
         function = Function(name_of(variant), variant, tuple(args), options, caller=heatmap)
         labels["problem"] = str(function.inputs)
         launches = emulated_launches(function)
+        if not launches:
+            raise ValueError(f"{function.name} launches no kernels, so there are no counts")
     if not isinstance(variant, BuiltInVariant):
         parts = variant.source.parts if isinstance(variant, CudaVariant) else ()
         sources = Sources(texts=_texts_of(launches) | {part.path: part.text for part in parts})

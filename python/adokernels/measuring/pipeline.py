@@ -371,10 +371,6 @@ def measure_functions(
 # --- Ladders --------------------------------------------------------------------------------------
 
 
-#: Why a function without kernels is not counted on the emulator.
-_NO_KERNELS = "it computes the right result, but launches no kernels to count"
-
-
 class Selected(NamedTuple):
     """A variant to measure, and its block shape; None selects the default shape."""
 
@@ -453,9 +449,6 @@ def count_ladder(
     with all_checks():
         for work in prepared(variant_makers(checker, runs), display, skipped):
             assert work.call
-            if checker.ladder[runs[work.name].variant].device == "cpu":
-                skipped[work.name] = _NO_KERNELS
-                continue
             try:
                 counted = emulated_profile(work.call)
             except (ValueError, RuntimeError) as error:  # also what the emulator refuses

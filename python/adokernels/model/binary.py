@@ -51,6 +51,8 @@ def given_source(source: Any) -> Given:
         If bytes are neither text nor a cubin or fat binary.
     """
     if isinstance(source, str):
+        if re.fullmatch(r"\S+\.(cuh?|ptx|cubin)", source):
+            raise ValueError(f"source must be code, got a file name: pass source=Path({source!r})")
         if source.startswith(_CUBIN.decode()):
             raise ValueError("source must be CUDA C++ or PTX, got machine code; pass it as bytes")
         return Given(source)

@@ -45,18 +45,26 @@ class Checker:
     """Checks the variants of a ladder on the problem on which they are timed.
 
     Methods raise ValueError if a result is wrong, or if a variant changes other memory or raises an
-    exception.
+    exception. For an own ladder, errors of the reference and of ``problems=`` are raised at once,
+    so that they are not attributed to a variant.
     """
 
     def __init__(self, problem: Problem) -> None:
         self.ladder, self.problem = problem.ladder, problem
         self._rng = np.random.default_rng()
+        self._rejected: list[str] = []  # drawn problems that the reference rejects
+        try:
+            types = problem.result_types
+        except Exception as error:  # of the reference of an own ladder
+            raise _of_reference(error, problem.ladder.name, str(problem)) from error
         arrays = sum(o.nbytes for o in problem.host_arguments if is_array(o))
-        results = sum(math.prod(r.shape) * r.dtype.itemsize for r in problem.result_types)
+        results = sum(math.prod(r.shape) * r.dtype.itemsize for r in types)
         # Other operands, two expected results, and a temporary copy of a result. An expected result
         # in higher precision takes twice the memory.
         copies = 7 if problem.task.exact and not problem.task.spot_check else 3
         require_host_memory(arrays + copies * results, f"checks of {problem.ladder.name}")
+        if not problem.task.core:
+            _ = self._edge_cases
 
     def before(self, call: Call) -> Errors | None:
         """Check a variant before timing; return its errors, or None for a ceiling.
@@ -75,9 +83,10 @@ class Checker:
         call.sizes_are_checked = True
 
     def refused(self, variant: str) -> tuple[str, ...]:
-        """The edge cases that a variant refuses, with its reasons."""
+        """The edge cases that a variant or the reference refuses, with its reasons."""
         reasons = ((problem, problem.why_not(variant)) for problem in self._edge_cases)
-        return tuple(f"{problem}: {reason}" for problem, reason in reasons if reason)
+        refused = tuple(f"{problem}: {reason}" for problem, reason in reasons if reason)
+        return (*refused, *self._rejected)
 
     def after(self, call: Call) -> Errors | None:
         """Check a variant after timing, with other values in the memory that was timed."""
@@ -107,13 +116,19 @@ class Checker:
 
     @cached_property
     def _edge_cases(self) -> list[Problem]:
-        """Problems of other sizes, without those that the reference rejects."""
+        """Problems of other sizes, without drawn ones that the reference rejects."""
         found, own = [], self.problem
-        for operands in own.task.edge_cases(own.host_arguments, self._rng):
+        cases = own.task.edge_cases(own.host_arguments, self._rng)
+        for i, operands in enumerate(cases, 1):
             try:
                 problem = self.ladder.problem(*operands, device=own.device_id, **own.options)
                 problem.values.expected  # noqa: B018
-            except (ValueError, IndexError, TypeError):
+            except Exception as error:  # of the reference
+                shapes = "shapes " + ", ".join(str(np.shape(o)) for o in operands)
+                if own.task.problems:
+                    where = f"problem {i} of problems=, {shapes}"
+                    raise _of_reference(error, self.ladder.name, where) from error
+                self._rejected.append(f"{shapes}: the reference {_fails(error)}")
                 continue
             found.append(problem)
         return found
@@ -142,7 +157,12 @@ class Checker:
         except MemoryError:
             raise
         except Exception as error:  # any error of the user's code
-            raise ValueError(f"{reason(error)} ({problem})") from error
+            task, pairs = problem.task, zip(problem.names, problem.host_arguments, strict=True)
+            strided = [n for n, o in pairs if is_array(o) and not o.flags.c_contiguous]
+            strides = f"; not contiguous: {', '.join(strided)}" if strided else ""
+            drawn = problem is not self.problem and not (task.core or task.problems)
+            hint = "; a drawn size: problems= or refuses= limits the sizes" if drawn else ""
+            raise ValueError(f"{reason(error)} ({problem}{strides}{hint})") from error
 
     def _not_written(self, call: Call, values: Values, result: Any) -> str:
         """Describe the elements that a variant does not write; empty if there are none.
@@ -240,6 +260,17 @@ def reason(error: Exception) -> str:
     """Describe a failed check, or an error of the user's code."""
     described = _is_wrong(error) or isinstance(error, Broken)
     return str(error) if described else failure(error)
+
+
+def _of_reference(error: Exception, ladder: str, where: str) -> Exception:
+    """The error to raise if the reference of a ladder fails on operands that the user gave."""
+    if isinstance(error, MemoryError):
+        return error
+    return ValueError(f"the reference of {ladder} {_fails(error)} ({where})")
+
+
+def _fails(error: Exception) -> str:
+    return failure(error).removeprefix("it ")
 
 
 def _is_wrong(error: Exception) -> bool:

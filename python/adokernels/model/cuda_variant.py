@@ -24,6 +24,7 @@ from adokernels.model.arguments import ArgumentError, Parameter, packed
 from adokernels.model.binary import Given, given_source, is_ptx, loaded, with_type
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
+from adokernels.model.ladder import suggesting
 from adokernels.model.own_variant import OwnCall, OwnVariant
 from adokernels.model.source import Source, SourcePart
 from adokernels.model.values import host_operands, is_array
@@ -401,6 +402,7 @@ def _grid_of(
     return tuple(max(1, math.ceil(n / t)) for n, t in zip(covered, tile, strict=False))
 
 
+@suggesting
 def cuda_variant(
     name: str,
     *,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from adokernels import _core
 from adokernels.model.libraries import is_on_device
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from adokernels.model.task import Task
     from adokernels.records.kernels import Resources
     from adokernels.records.sass import Sass
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Variant(ABC):
@@ -245,8 +249,15 @@ class Ladder(ShownAsTables, ABC):
     @property
     def keywords(self) -> tuple[str, ...] | None:
         """Names of the operands, then of the options, or None if they are unknown."""
-        core = self.task.core
-        return tuple(p.name for p in core.parameters if p.role != "output") if core else None
+        if core := self.task.core:
+            return tuple(p.name for p in core.parameters if p.role != "output")
+        try:
+            parameters = inspect.signature(self.task.expected).parameters.values()
+        except (TypeError, ValueError):  # a built-in function without a signature
+            return None
+        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+            return None
+        return tuple(p.name for p in parameters)
 
     def problem(
         self, *args: Any, device: str | None = None, variant: str | None = None, **options: Any
@@ -306,9 +317,11 @@ class Ladder(ShownAsTables, ABC):
         if variant is not None:
             where = self[variant].device
             if device is not None and _core.device_kind(device) != where:
+                is_function = where == "cpu" and not isinstance(self[variant], _core.Callable)
+                hint = f"; if it launches kernels: ado.variant({variant}, device='cuda')"
                 raise ValueError(
                     f"{self.name}: device must be {where!r} because {variant} runs on {where}, "
-                    f"got {device!r}"
+                    f"got {device!r}{hint if is_function else ''}"
                 )
             return device or where
         if device is None and on_device:
@@ -413,6 +426,22 @@ def check_options(
     valid = [*known[len(args) :], *options_of(function)]  # omits the positional operands
     who = name or f"{function.__name__}({ladder.name})"
     raise TypeError(f"{who} has no option {unknown!r}{_core.suggest(unknown, valid)}")
+
+
+def suggesting(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the TypeError for an unknown keyword contain the nearest name and all valid names."""
+    known = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def call(*args: P.args, **given: P.kwargs) -> R:
+        for name in given:
+            if name not in known:
+                raise TypeError(
+                    f"{function.__name__} has no option {name!r}{_core.suggest(name, known)}"
+                )
+        return function(*args, **given)
+
+    return call
 
 
 def options_of(function: Callable[..., Any]) -> list[str]:

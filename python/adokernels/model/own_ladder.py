@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels.model.cuda_variant import CudaVariant, cuda_variant
-from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.ladder import Ladder, Variant, suggesting
 from adokernels.model.own_variant import OwnVariant, as_variant, first_sentence
 from adokernels.model.own_variant import variant as function_variant
 from adokernels.model.task import Number, Signature, Task
+from adokernels.text import require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +63,8 @@ class OwnLadder(Ladder):
         for each in map(as_variant, variants):
             if each.name in self._variants:
                 raise ValueError(
-                    f"{self.name} already has a variant {each.name!r}: pass another name="
+                    f"{self.name} already has a variant {each.name!r}: use it as "
+                    f"ladder[{each.name!r}], or pass another name="
                 )
             self._variants[each.name] = each.of(self)
 
@@ -113,6 +116,7 @@ def extended(ladder: Ladder, variants: Iterable[Any]) -> OwnLadder:
     return other
 
 
+@suggesting
 def ladder(
     name: str,
     *,
@@ -176,12 +180,18 @@ def ladder(
         raise TypeError(f"name must be a non-empty str, got {name!r}")
     if not callable(reference):
         raise TypeError(f"reference must be a function, got {reference!r}")
+    require((Callable, type(None)), "a function that returns operands", problems=problems)
+    require((Real, type(None)), "a number", tolerance=tolerance)
     if tolerance is not None and not (math.isfinite(tolerance) and tolerance >= 0):
         raise ValueError(f"tolerance must be a finite number of at least 0, got {tolerance!r}")
+    try:
+        result_dtype = None if dtype is None else np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(f"dtype must be a data type, got {dtype!r}") from error
     task = Task(
         reference,
         tolerance=tolerance,
-        result_dtype=None if dtype is None else np.dtype(dtype),
+        result_dtype=result_dtype,
         flops=flops,
         bytes=bytes,
         problems=problems,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from adokernels import _core
-from adokernels.kernels.emulated import emulated, front_end_of
+from adokernels.kernels.emulated import emulated, front_end_of, refuse_kernel
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.libraries import as_library, require_library, require_no_view
+from adokernels.model.libraries import as_library, reach, require_library, require_no_view
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, SourcePart
 from adokernels.model.task import Number, value_of
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from adokernels.records.kernels import Resources
     from adokernels.records.sass import Sass
 
+#: Fields that are not parameters of :func:`variant`.
+_HIDDEN = ("owner", "isolation", "function", "stages")
 #: Libraries whose arrays can have negative strides.
 _WITH_NEGATIVE_STRIDES = ("numpy", "ado", "cupy")
 
@@ -173,16 +175,18 @@ class FunctionVariant(OwnVariant):
     """
 
     function: Callable[..., Any]
+    device: str = ""
     arrays: str = ""
 
     def __post_init__(self) -> None:
         """Check the function and the library."""
+        refuse_kernel("variant", self.function)
+        found = front_end_of(self.function)
+        if not self.device:
+            object.__setattr__(self, "device", "cuda" if found else "cpu")
         super().__post_init__()
         if not callable(self.function):
             raise TypeError(f"variant {self.name} must be callable, got {self.function!r}")
-        found = front_end_of(self.function)
-        if found and self.device == "cpu":
-            object.__setattr__(self, "device", "cuda")
         if not self.arrays:
             default = {"triton": "torch", "numba": "numba"}.get(found, "ado")
             object.__setattr__(self, "arrays", default if self.device == "cuda" else "numpy")
@@ -284,7 +288,9 @@ def call_emulated(
 
     It receives copies of NumPy arrays, as arrays of the library if it is installed and has arrays
     on the host. The memory of a copy ends with the array, so accesses beyond it are detected.
+    Copies have the same strides, but torch has no negative ones.
     """
+    torch = library == "torch" and importlib.util.find_spec("torch")
     copies: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     def copied(value: Any) -> Any:
@@ -292,8 +298,13 @@ def call_emulated(
             return tuple(map(copied, value))
         if not isinstance(value, np.ndarray) or not value.ndim:
             return value
-        copies.append((value, np.array(value)))
-        torch = library == "torch" and importlib.util.find_spec("torch")
+        copy = np.array(value)
+        if value.size and not (torch and min(value.strides) < 0):
+            below, above = reach(value.shape, value.strides, value.itemsize)
+            memory = np.full(below + above, 0xFF, np.uint8)  # NaN between the elements
+            copy = np.ndarray(value.shape, value.dtype, memory, below, value.strides)
+            copy[...] = value
+        copies.append((value, copy))
         return as_library(copies[-1][1], "torch" if torch else "numpy")
 
     given = [*map(copied, args)], {name: copied(value) for name, value in options.items()}
@@ -354,8 +365,8 @@ def variant(
         ``["coalesce accesses"]``. The error for another category lists all. Default: None, not
         stated.
     device : {"cpu", "cuda"}
-        The device on which it computes. Default: CUDA for a function whose code names a kernel of
-        Triton or Numba, else the CPU.
+        The device on which it computes. Default: CUDA for a function whose code, or code that it
+        calls, names a kernel of Triton or Numba, else the CPU.
     arrays
         The library whose arrays it receives: ``"numpy"``, ``"cupy"``, ``"torch"``, ``"jax"`` or
         ``"numba"``. Default: NumPy on the CPU; on CUDA, torch for kernels of Triton, Numba for
@@ -379,4 +390,10 @@ def variant(
         return lambda decorated: variant(decorated, name=name, **settings)
     default = getattr(function, "__name__", type(function).__name__)
     settings.setdefault("changes", first_sentence(function))
+    fields = dataclasses.fields(FunctionVariant)
+    known = [field.name for field in fields if field.name not in _HIDDEN]
+    for setting in settings:
+        if setting not in known:
+            hint = _core.suggest(setting, known)
+            raise TypeError(f"variant has no option {setting!r}{hint}")
     return FunctionVariant(name=name or default, function=function, **settings)

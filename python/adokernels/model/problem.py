@@ -82,6 +82,8 @@ class Values:
     def expected(self) -> Any:
         """The expected result or a tuple of results."""
         exact = self._reference.exact
+        if exact is None:
+            raise TypeError("the reference must return its result, got None")
         for array in as_tuple(exact):
             refuse_objects("the result of the reference", array.dtype)
         if self._task.exact is None:

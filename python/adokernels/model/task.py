@@ -23,6 +23,7 @@ from adokernels.model.values import (
     smaller_lengths,
     worst_elements,
 )
+from adokernels.text import kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -50,7 +51,11 @@ def value_of(
     """A number, which can be a function of operands and options, or the default if it is None."""
     if number is None:
         return default
-    return float(number(*operands, **options) if callable(number) else number)
+    found = number(*operands, **options) if callable(number) else number
+    try:
+        return float(found)
+    except TypeError as error:
+        raise TypeError(f"flops= and bytes= must return numbers, got {kind_of(found)}") from error
 
 
 @dataclass(frozen=True)
@@ -288,7 +293,16 @@ class Task:
         else:
             takes_generator = bool(inspect.signature(self.problems).parameters)
             given = self.problems(rng) if takes_generator else self.problems()
-            yield from map(host_operands, given)
+            count = 0
+            for count, problem in enumerate(given, 1):
+                if not isinstance(problem, tuple | list):
+                    raise TypeError(
+                        "problems= must return a tuple of operands per problem, for example "
+                        f"[(x,)], got {kind_of(problem)} as problem {count}"
+                    )
+                yield host_operands(problem)
+            if not count:
+                raise ValueError("problems= must return at least one problem, got none")
 
     # --- Operands of a built-in ladder ------------------------------------------------------------
 

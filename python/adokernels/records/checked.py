@@ -37,7 +37,8 @@ class CheckResult(StoredRecord):
     isolated
         Whether it ran in a process of its own.
     refused
-        The sizes and values on which it was not checked, because it refuses them, with its reasons.
+        The sizes and values on which it was not checked, because it or the reference refuses them,
+        with the reasons.
     """
 
     KIND = "check"
@@ -85,7 +86,7 @@ class CheckResult(StoredRecord):
             return f"{label} is wrong: {printable(reason, _LONGEST_REASON, lines=True)}"
         lines = [f"{label} is correct."]
         if self.refused:
-            lines.append(f"It refuses {len(self.refused)} of the problems on which it is checked:")
+            lines.append(f"It was not checked on {len(self.refused)} problems, which are refused:")
             lines += [f"  {printable(each, _LONGEST_NAME)}" for each in self.refused]
         if self.sweep:
             m = self.sweep[self.variant]

@@ -67,6 +67,8 @@ def load(path: str | Path) -> Record:
 def record_of(content: bytes, path: str | Path) -> Record:
     """Read the content of a file; raises the ValueErrors of :func:`load`, with this path."""
     written = "the method save and the option --json write records"
+    if Path(path).suffix in (".csv", ".ncu-rep"):
+        written = "ado.import_ncu reads reports of Nsight Compute"
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
