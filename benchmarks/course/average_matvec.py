@@ -27,6 +27,7 @@ from recording import Records, complete, launched, require, run
 
 import adokernels as ado
 from adokernels.measuring.nsight_report import recorded, run_ncu
+from adokernels.measuring.stored_call import save_launches
 from adokernels.model.cuda_variant import CudaVariant
 
 KERNELS = Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "average_matvec"
@@ -107,7 +108,8 @@ class NcuTable:
         for sampled in (c for c in CONTROLS if c.name in SAMPLED):
             with tempfile.TemporaryDirectory() as folder:
                 launch = sampled.source_launch(operands, {}, None)
-                report = recorded(launch.save, Path(folder), ["--set", "full"])
+                save = partial(save_launches, [launch])
+                report = recorded(save, Path(folder), ["--set", "full"])
                 shown = ["--csv", "--page", "raw", "--print-units", "base"]
                 page = run_ncu(["--import", str(report), *shown], report)
             lines = [line for line in page.splitlines() if line.startswith('"')]

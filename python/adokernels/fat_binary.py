@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from adokernels import _core
 
@@ -17,8 +17,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: A magic number, a version, the bytes of this header, the bytes of the entries.
 _HEADER = struct.Struct("<IHHQ")

@@ -9,20 +9,17 @@ import math
 import struct
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adokernels import _core, toolkit
 from adokernels.fat_binary import architectures_in, cubins_in
 from adokernels.records.forms import Block
 from adokernels.records.instructions import cleaned
+from adokernels.records.kernels import Kernel
 from adokernels.records.sass import KernelSass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from adokernels.records.kernels import Kernel
 
 _MAGIC = b"\x7fELF"
 _SYMBOL_TABLE, _FUNCTION, _ENTRY = 2, 2, 0x10

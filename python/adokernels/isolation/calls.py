@@ -8,34 +8,35 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
-from adokernels.isolation.process import TICK, Candidate, CompilerProcess, Remote, well_formed
+from adokernels.isolation.process import (
+    TICK,
+    Candidate,
+    CompilerProcess,
+    Remote,
+    Reply,
+    well_formed,
+)
 from adokernels.model.checker import ELSEWHERE
-from adokernels.model.compiler import compile_cuda
+from adokernels.model.compiler import CompiledKernel, compile_cuda
+from adokernels.model.cuda_variant import KernelCall
 from adokernels.model.guarded import GuardedArray
+from adokernels.model.ladder import Ladder
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.own_variant import OwnCall, OwnVariant
 from adokernels.model.problem import Problem, Values, changed_values
 from adokernels.model.values import Renewal, is_array
 from adokernels.process import settings
 from adokernels.text import quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from adokernels.isolation.process import Reply
-    from adokernels.model.compiler import CompiledKernel
-    from adokernels.model.cuda_variant import KernelCall
-    from adokernels.model.ladder import Ladder
 
 #: Both bounds of the time of a call are reduced by this time, and by this share of the difference.
 _SLACK, _SLACK_SHARE = 40e-6, 0.01
@@ -364,12 +365,8 @@ class IsolatedKernel(IsolatedCall):
             )
             known = compile_cuda(text, "renew")
             renew.append((known.code, known.symbol))
-        plan = {
-            "launches": self._plan.stored_launches(),
-            "renew": renew,
-            "units": [unit for unit, _ in self._units],
-        }
-        return message | {"plan": plan}
+        units = [unit for unit, _ in self._units]
+        return message | {"plans": self._plan.plans, "renew": renew, "units": units}
 
     def _compare(self, interval: float) -> None:
         """Do nothing: the times of the runner are trusted."""

@@ -11,23 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.kernels.emulated import emulated, is_emulated
 from adokernels.kernels.launch import emulated_kernel, on_emulator
 from adokernels.records import loading
+from adokernels.records.loading import Record
 from adokernels.storage import replace_file
 from adokernels.text import require
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from adokernels.records.loading import Record
 
 _KIND, _VERSION = "captured launch", 1
 _WORD = 8  # the bytes of an address

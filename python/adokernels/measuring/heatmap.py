@@ -128,7 +128,11 @@ def heatmap(
             sources = Sources(texts=_texts_of(launches) | dict(sources.texts))
         return _emulated(launches, kernel, sources, **labels, block=block, context=facts)
     launch = variant.source_launch(args, options, block)
-    save: Callable[[Path], None] = (launch or StoredCall.of(variant, args, options, block)).save
+    save: Callable[[Path], None] = (
+        partial(save_launches, [launch])
+        if launch
+        else StoredCall.of(variant, args, options, block).save
+    )
     sass = variant.sass(*args, block=block, **options)
     return _by_hardware(save, sass, kernel, sources, **labels, block=block, context=facts)
 

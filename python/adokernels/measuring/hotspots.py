@@ -17,7 +17,6 @@ from typing import Any
 
 from adokernels import _core
 from adokernels.kernels.captured import CapturedLaunch
-from adokernels.kernels.launch import Launch
 from adokernels.measuring.capturing import capture
 from adokernels.measuring.context import context
 from adokernels.measuring.functions import Function, name_of, require_function
@@ -92,14 +91,9 @@ def hotspots(
     _check(seconds, variant.why_unavailable)
     labels = {"routine": variant.ladder.name, "variant": variant.name}
     if launch := variant.source_launch(args, options, block):
-        problem = variant.ladder.problem(*args, variant=variant.name, **options)
-        return hotspots_of_launch(
-            launch,
-            sources={part.path: part.text for part in variant.source.parts},
-            **labels,
-            problem=str(problem),
-            seconds=seconds,
-        )
+        save, sources = partial(save_launches, [launch]), sources_of([launch])
+        problem = str(variant.ladder.problem(*args, device="cpu", **options))
+        return _sampled(save, sources, seconds, **labels, problem=problem, block=launch.block)
     call = StoredCall.of(variant, args, options, block)
     shipped = Sources(root=sources_folder())
     found = _sampled(call.save, shipped, seconds, **labels, problem=str(call.problem), block=block)
@@ -144,24 +138,6 @@ def require_cuda_variant(
             "CPU, use perf record"
         )
     check_options(variant.ladder, args, options, caller)
-
-
-def hotspots_of_launch(
-    launch: Launch,
-    *,
-    sources: Mapping[str, str],
-    routine: str,
-    variant: str,
-    problem: str,
-    seconds: float = 0.5,
-) -> Hotspots:
-    """Find the hot spots of a kernel that was compiled at run time; see :func:`hotspots`.
-
-    The keys of `sources` are their names in the compilation; the other arguments are labels.
-    """
-    _check(seconds, _core.why_no_cuda())
-    labels = {"routine": routine, "variant": variant, "problem": problem, "block": launch.block}
-    return _sampled(launch.save, Sources(texts=sources), seconds, **labels)
 
 
 def _check(seconds: float, why_unavailable: str) -> None:

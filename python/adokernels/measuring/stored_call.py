@@ -1,8 +1,8 @@
 """The call of a built-in variant in files, and the fresh process that reads and runs it.
 
-The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the `StoredCall`,
-the `Launch` or the captured launches of the folder for ``ado.hotspots``, and writes
-``samples.json``. ``profile FOLDER`` runs them for ncu.
+The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the `StoredCall` or
+the launches of the folder for ``ado.hotspots``, and writes ``samples.json``. ``profile FOLDER``
+runs them for ncu.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.kernels.captured import CapturedLaunch, load_launch
-from adokernels.kernels.launch import Launch
 from adokernels.model.ladder import Variant
 from adokernels.model.libraries import on_host
 from adokernels.model.problem import Block, Call
@@ -116,9 +115,7 @@ def save_launches(launches: Sequence[CapturedLaunch], folder: Path) -> None:
 
 def _prepared_launches(folder: Path) -> tuple[list[_core.KernelLaunch], list[Any]]:
     """Prepare the launches of a folder; keep the arrays alive as long as the launches are used."""
-    captured = map(load_launch, sorted(folder.glob("*.ado")))
-    stored: list[CapturedLaunch | Launch] = [*captured] or [Launch.load(folder)]
-    pairs = [each.prepare() for each in stored]
+    pairs = [load_launch(path).prepare() for path in sorted(folder.glob("*.ado"))]
     launches, arrays = zip(*pairs, strict=True)
     return list(launches), list(arrays)
 

@@ -16,25 +16,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import address_range, require_no_view, result_on_host
-from adokernels.model.problem import Broken, Values, changed_values
-from adokernels.model.values import as_tuple, is_array, rotated
+from adokernels.model.problem import Broken, Call, Problem, Values, changed_values
+from adokernels.model.values import Errors, as_tuple, is_array, rotated
 from adokernels.text import failure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from adokernels.model.problem import Call, Problem
-    from adokernels.model.values import Errors
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05

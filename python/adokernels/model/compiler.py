@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core, toolkit
 from adokernels.model.arguments import Parameter, parameters_in
 from adokernels.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _ARCH_WITHOUT_GPU = "sm_90"
 _LONGEST_LOG = 1 << 16  # characters

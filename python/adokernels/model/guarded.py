@@ -9,15 +9,13 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.model.libraries import DeviceView, packed_strides, reach, shares_elements
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _RED_ZONE_BYTES = 4096
 #: The address of a guarded copy is equal to the address of the original modulo this number.

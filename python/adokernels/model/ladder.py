@@ -5,24 +5,20 @@ from __future__ import annotations
 import inspect
 import sys
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from adokernels import _core
+from adokernels.kernels.captured import CapturedLaunch
 from adokernels.model.libraries import is_on_device
 from adokernels.model.problem import Block, Call, Choice, Problem, ResultType
-from adokernels.model.source import Source, diff_of
+from adokernels.model.source import Diff, Source, diff_of
+from adokernels.model.task import Task
 from adokernels.model.values import host_operands, in_host_order
+from adokernels.records.kernels import Resources
+from adokernels.records.sass import Sass
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import require, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from adokernels.kernels.launch import Launch
-    from adokernels.model.source import Diff
-    from adokernels.model.task import Task
-    from adokernels.records.kernels import Resources
-    from adokernels.records.sass import Sass
 
 
 class Variant(ABC):
@@ -162,7 +158,7 @@ class Variant(ABC):
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
-    ) -> Launch | None:
+    ) -> CapturedLaunch | None:
         """The launch of a kernel in source, which another process can repeat.
 
         It is None for a built-in variant, which another process prepares by its name. ValueError is

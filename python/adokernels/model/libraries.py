@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 #: The libraries whose arrays a function can receive. "ado" is the CUDA array interface alone.
 LIBRARIES = ("numpy", "ado", "cupy", "torch", "jax", "numba")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,8 @@ from adokernels.model.cuda_variant import CudaVariant, cuda_variant
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.own_variant import OwnVariant, as_variant, first_sentence
 from adokernels.model.own_variant import variant as function_variant
+from adokernels.model.problem import Block
 from adokernels.model.task import Number, Signature, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from adokernels.model.problem import Block
 
 
 class OwnLadder(Ladder):

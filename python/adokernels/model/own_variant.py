@@ -6,10 +6,12 @@ import dataclasses
 import importlib.util
 import inspect
 import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.kernels.emulated import emulated, front_end_of
@@ -19,16 +21,9 @@ from adokernels.model.libraries import as_library, require_library, require_no_v
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, SourcePart
 from adokernels.model.task import Number, value_of
+from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from typing_extensions import Self
-
-    from adokernels.records.kernels import Resources
-    from adokernels.records.sass import Sass
+from adokernels.records.sass import Sass
 
 #: Libraries whose arrays can have negative strides.
 _WITH_NEGATIVE_STRIDES = ("numpy", "ado", "cupy")
@@ -115,7 +110,7 @@ class OwnVariant(Variant):
         """Return the variant with this block shape and these parameter values as defaults."""
         raise ValueError(f"{self.label} does not support block or parameters")
 
-    def of(self, owner: Ladder) -> Self:
+    def of(self, owner: Ladder) -> OwnVariant:
         """Return the same variant as a member of a ladder."""
         return dataclasses.replace(self, owner=owner)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from adokernels import _core, later
 from adokernels.machine_code import sass_of_module
@@ -28,11 +30,6 @@ from adokernels.model.task import Task
 from adokernels.model.tasks import TASKS
 from adokernels.records.kernels import Kernel, Resources
 from adokernels.records.sass import Sass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import DTypeLike
 
 
 class BuiltInVariant(Variant, _core.Callable):

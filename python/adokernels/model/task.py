@@ -7,9 +7,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from adokernels import _core
 from adokernels.model.values import (
@@ -23,10 +24,6 @@ from adokernels.model.values import (
     smaller_lengths,
     worst_elements,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-    from typing_extensions import Self
 
 Lengths = tuple[int, ...]
 #: Shape and type of an array.
@@ -84,7 +81,7 @@ class Signature:
     operands: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Signature:
         """Read a signature in the notation of NumPy's generalised ufuncs, or raise ValueError."""
         if not _SIGNATURE.fullmatch(text):
             raise ValueError(f"signature must have the form '(m,k),(k,n)->(m,n)', got {text!r}")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from adokernels.model.libraries import library_of, on_host
 from adokernels.records.forms import LARGEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import DTypeLike, NDArray
 
 #: Lengths at which kernels often fail: one element, and lengths just below or above a power of 2.
 _HOSTILE = (1, 2, 31, 33, 64, 65, 127, 257)

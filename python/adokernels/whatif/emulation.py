@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core
+from adokernels.model.problem import Call
 from adokernels.model.values import as_tuple, same_bytes
 from adokernels.process import settings
 from adokernels.ptx import cut
@@ -24,11 +25,6 @@ from adokernels.whatif.experiments import (
     changed_counts,
 )
 from adokernels.whatif.rewriting import ARITHMETIC, CONSTANTS, FILE, KINDS, Code, limits
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from adokernels.model.problem import Call
 
 #: Counts that the switch itself changes.
 _OWN = ("instructions", "lanes", "constant_loads")
@@ -63,13 +59,13 @@ class Work:
     forget: Callable[[], None]
 
     @classmethod
-    def of_call(cls, call: Call) -> Self:
+    def of_call(cls, call: Call) -> Work:
         """A call of a variant."""
         problem = call.problem
         return cls(call.label, lambda: call.computed(problem.values), call.run, problem.forget)
 
     @classmethod
-    def of_function(cls, label: str, function: Callable[[], Any], arrays: Sequence[Any]) -> Self:
+    def of_function(cls, label: str, function: Callable[[], Any], arrays: Sequence[Any]) -> Work:
         """A function that reads and writes NumPy arrays."""
         saved = [array.copy() for array in arrays]
 

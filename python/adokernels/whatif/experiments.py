@@ -8,16 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from adokernels import _core
 from adokernels.records.what_if import HALF_GPU, HALF_OCCUPANCY
 from adokernels.whatif import rewriting
 from adokernels.whatif.flow import LOADED, VARIABLE, Slot
 from adokernels.whatif.rewriting import KINDS, Code, Dose, Site, Writer, line_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Shape: TypeAlias = tuple[int, int, int]
 #: Counts of a kernel by source line, kind and field; line 0 has the counts of the whole kernel.
@@ -183,7 +180,7 @@ class Launch:
         block: Shape,
         shared_bytes: int,
         parameters: bytes,
-    ) -> Self:
+    ) -> Launch:
         """The launch that an observer of ``_core.Substitution`` receives."""
         values = enumerate(memoryview(parameters[: len(parameters) // 8 * 8]).cast("Q"))
         memory = {8 * i: _core.memory_at(value) for i, value in values}
