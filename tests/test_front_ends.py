@@ -115,6 +115,17 @@ def test_captured_launches_repeat_bit_for_bit(case, rng, tmp_path, monkeypatch):
     assert any(str(Path(__file__).parent) in path for path in launch.sources)
 
 
+def test_a_launch_of_numba_needs_blocks():
+    @cuda.jit
+    def add(x):
+        x[0] += 1
+
+    x = np.zeros(1)
+    with ado.emulated(), pytest.raises(ValueError, match="must be at least 1"):
+        add[0, 32](x)
+    assert x == 0
+
+
 def test_products_for_newer_gpus(rng):
     verify(MODULES["triton_products"].run_matmul_fp8e4, rng, compute=90)
     verify("triton-matmul_fp16", rng, compute=90)

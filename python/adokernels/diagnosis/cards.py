@@ -37,17 +37,11 @@ def _shared_headroom(k: KernelProfile) -> float | None:
 
 
 #: Pipes that compute. The others access memory or control the flow.
-_ARITHMETIC = ("alu", "fma", "fp64", "fp16", "tensor", "xu")
+_ARITHMETIC = tuple(f"pipe_{name}" for name in ("alu", "fma", "fp64", "fp16", "tensor", "xu"))
 
 
-def _arithmetic_pipe(k: KernelProfile) -> float | None:
-    known = (k.get(f"pipe_{name}") for name in _ARITHMETIC)
-    return max((share for share in known if share is not None), default=None)
-
-
-def _issue_or_arithmetic(k: KernelProfile) -> float | None:
-    shares = (k.get("issue_active"), _arithmetic_pipe(k))
-    return max((share for share in shares if share is not None), default=None)
+def _largest(k: KernelProfile, *names: str) -> float | None:
+    return max((share for share in map(k.get, names) if share is not None), default=None)
 
 
 #: Quantities that no counter reports: of the launch and the compiled kernel, and a maximum.
@@ -59,8 +53,8 @@ RESOURCES: Mapping[str, Callable[[KernelProfile], float | None]] = {
     # Blocks that fit according to shared memory alone, relative to the resident blocks.
     "shared_headroom": _shared_headroom,
     # The largest utilisation of the pipes that compute, in active cycles.
-    "arithmetic_pipe": _arithmetic_pipe,
-    "issue_or_arithmetic": _issue_or_arithmetic,
+    "arithmetic_pipe": lambda k: _largest(k, *_ARITHMETIC),
+    "issue_or_arithmetic": lambda k: _largest(k, "issue_active", *_ARITHMETIC),
     # The mean time of a load, from Little's law.
     "load_latency": lambda k: KernelFacts(k, None).load_latency,
 }

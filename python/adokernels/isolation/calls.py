@@ -86,10 +86,10 @@ class IsolatedCall(OwnCall):
         self._process, self._twin_process = process, twin
         given = problem.arguments, problem.host_arguments, problem.options
         #: The memory of the parent, which is copied to and from the process.
-        self._memory = Problem(problem.ladder, *given, "cpu", problem.result_types)
+        self.memory = Problem(problem.ladder, *given, "cpu", problem.result_types)
         if problem.device != "cpu" or process.library != "numpy":
             # Kernels, and libraries other than NumPy, receive packed arrays.
-            self._memory.guarded_operands = [
+            self.memory.guarded_operands = [
                 GuardedArray(each.shape, each.dtype, "cpu") if is_array(each) else each
                 for each in problem.host_arguments
             ]
@@ -103,25 +103,11 @@ class IsolatedCall(OwnCall):
         self._intervals: list[tuple[float, float]] = []  # around verified and idle calls
         self._remote = Remote(process, self._blocks, **self._message)
 
-    @property
-    def sizes_are_checked(self) -> bool:
-        """Whether this or another call in the process was checked on edge cases."""
-        return self._process.sizes_are_checked
-
-    @sizes_are_checked.setter
-    def sizes_are_checked(self, value: bool) -> None:
-        self._process.sizes_are_checked = value
-
-    @property
-    def memory(self) -> Problem:
-        """The problem whose memory belongs to the parent."""
-        return self._memory
-
     # --- Memory -----------------------------------------------------------------------------------
 
     @cached_property
     def _blocks(self) -> list[GuardedArray]:
-        memory = self._memory
+        memory = self.memory
         memory.load(memory.values)
         found = (*memory.guarded_operands, *memory.guarded_results)
         return [block for block in found if isinstance(block, GuardedArray)]
@@ -131,12 +117,12 @@ class IsolatedCall(OwnCall):
         """The memory and the options of the problem, for the process."""
         operands, results = (
             [each.layout if isinstance(each, GuardedArray) else each for each in given]
-            for given in (self._memory.guarded_operands, self._memory.guarded_results)
+            for given in (self.memory.guarded_operands, self.memory.guarded_results)
         )
         return {
             "operands": operands,
             "results": results,
-            "options": self._memory.options,
+            "options": self.memory.options,
             "library": self._process.library,
             "device": self.problem.device_id,
             "out": self._process.writes_out,
@@ -152,8 +138,8 @@ class IsolatedCall(OwnCall):
     def _write(self, values: Values, *, warm: bool = False) -> None:
         """Write operands, and results with sentinel values, to the stopped process."""
         self._verify()
-        self._memory.load(values)
-        self._memory.poison()
+        self.memory.load(values)
+        self.memory.poison()
         self._reply = None
         self._remote.ask("ready", warm=warm)
         self._remote.write()
@@ -161,11 +147,11 @@ class IsolatedCall(OwnCall):
     def _read(self, values: Values, views: bool) -> Any:
         """The result of the last call; ValueError if other memory has changed."""
         answer = self._reply.answer if self._reply else {}
-        self._memory.forget()
+        self.memory.forget()
         self._remote.read()
         with well_formed():
             addresses = [*map(int, answer.get("arrays") or ())]
-            kinds = self._memory.result_types if addresses else ()
+            kinds = self.memory.result_types if addresses else ()
             found = [np.empty(kind.shape, kind.dtype) for kind in kinds]
             places = list(zip(addresses, found, strict=True))
         ranges = [(address, address + array.nbytes) for address, array in places]
@@ -173,9 +159,9 @@ class IsolatedCall(OwnCall):
             what = "a view of an operand" if answer.get("view") else "shared memory"
             raise ValueError(f"wrong result: it returns {what}, not data")
         self._process.read((at, array.reshape(-1).view(np.uint8)) for at, array in places)
-        self._memory.require_intact(values, results=bool(found))
+        self.memory.require_intact(values, results=bool(found))
         if not found:
-            return self._memory.results()
+            return self.memory.results()
         return tuple(found) if len(found) > 1 else found[0]
 
     # --- Calls ------------------------------------------------------------------------------------
@@ -191,15 +177,15 @@ class IsolatedCall(OwnCall):
 
     def run(self) -> Any:
         """The result for the operands of the problem."""
-        return self.computed(self._memory.values)
+        return self.computed(self.memory.values)
 
     def _renewal(self, array: NDArray[Any]) -> Renewal:
-        task = self._memory.task
+        task = self.memory.task
         return Renewal.drawn(array, self._rng, task.core is None or task.adjusted is not None)
 
     def _prepare(self) -> None:
         """Verify the last sample, and write operands that no earlier call had."""
-        values = changed_values(self._memory, lambda array: self._renewal(array).of(array))
+        values = changed_values(self.memory, lambda array: self._renewal(array).of(array))
         self._write(values, warm=self._warm)
         self._prepared = values
 
@@ -343,7 +329,7 @@ class IsolatedKernel(IsolatedCall):
     def _units(self) -> list[tuple[np.dtype[Any], bool]]:
         """Per block: the type of the elements that are renewed, and whether they are multiplied."""
         found = []
-        operands = len(self._blocks) - len(self._memory.guarded_results)
+        operands = len(self._blocks) - len(self.memory.guarded_results)
         for place, block in enumerate(self._blocks):
             size = block.dtype.itemsize // (1 + (block.dtype.kind == "c"))
             multiplied = place < operands and block.dtype.kind in "fc" and size in _FLOATS
@@ -401,18 +387,18 @@ class IsolatedKernel(IsolatedCall):
         launches in one interval; the additional overhead is subtracted.
         """
         self._verify()
-        arrays = [a for a in self._memory.host_arguments if is_array(a)]
+        arrays = [a for a in self.memory.host_arguments if is_array(a)]
         drawn = [[self._renewal(array) for array in arrays] for _ in range(repeats)]
         keep = int(self._rng.integers(repeats)) if self._is_chosen() else -1
-        new = self._base is not self._memory.values
+        new = self._base is not self.memory.values
         if new:
-            self._write(self._memory.values)
-            self._base = self._memory.values
+            self._write(self.memory.values)
+            self._base = self.memory.values
         changes = list(map(self._change, drawn))
         answer = self._remote.ask("sample", changes=changes, cold=cold, keep=keep, base=new)
         if keep >= 0:
             renewals = iter(drawn[keep])
-            self._taken = changed_values(self._memory, lambda array: next(renewals).of(array))
+            self._taken = changed_values(self.memory, lambda array: next(renewals).of(array))
         seconds = max(answer["seconds"] - answer["overhead"] * (1 - 1 / repeats), TICK)
         return seconds, answer["hertz"], answer["blocked"], answer["waited"]
 

@@ -92,7 +92,7 @@ class Candidate(Sandbox):
         kind = "Kernel" if isinstance(variant, CudaVariant) else "Function"
         kind += "OnEmulator" if self.is_emulated else "OnDevice"
         super().__init__(seconds, memory, on_device=kind if problem.device == "cuda" else "")
-        self.library, self.writes_out, self.sizes_are_checked = "numpy", False, False
+        self.library, self.writes_out = "numpy", False
         #: Numbers of unused problems. The process frees their memory when it prepares the next one.
         self.unused: list[int] = []
         if not isinstance(variant, FunctionVariant):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -44,12 +45,18 @@ def memory_of(array: NDArray[Any]) -> tuple[int, int]:
 
 def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
     """The address of the first byte of an array, and the address after its last byte."""
-    first = array.ctypes.data
-    if array.size == 0:
-        return first, first
-    reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
-    below, above = (sum(f(step, 0) for step in reach) for f in (min, max))
-    return first + below, first + above + array.itemsize
+    below, above = reach(array.shape, array.strides, array.itemsize)
+    return array.ctypes.data - below, array.ctypes.data + above
+
+
+def reach(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> tuple[int, int]:
+    """The bytes of an array below its first element, and from its first element on."""
+    if 0 in shape:
+        return 0, 0
+    if strides is None:
+        return 0, math.prod(shape) * itemsize
+    steps = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
+    return -sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps) + itemsize
 
 
 def _bytes_at(low: int, high: int) -> NDArray[np.uint8]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import address_range, require_no_view, result_on_host
-from adokernels.model.problem import Broken, Call, Problem, Values, changed_values
+from adokernels.model.problem import Block, Broken, Call, Problem, Values, changed_values
 from adokernels.model.values import Errors, as_tuple, is_array, rotated
 from adokernels.text import failure
 
@@ -44,6 +44,8 @@ class Checker:
 
     def __init__(self, problem: Problem) -> None:
         self.ladder, self.problem = problem.ladder, problem
+        #: The variants that were checked on edge cases, with their block shapes.
+        self.sized = set[tuple[str, Block | None]]()
         self._rng = np.random.default_rng()
         arrays = sum(o.nbytes for o in problem.host_arguments if is_array(o))
         results = sum(math.prod(r.shape) * r.dtype.itemsize for r in problem.result_types)
@@ -57,7 +59,7 @@ class Checker:
 
         Own variants are first checked on edge cases. The built-in ones have the contract tests.
         """
-        if not call.built_in and not call.sizes_are_checked:
+        if not call.built_in and (call.variant, call.block) not in self.sized:
             self.sizes(call)
         return self._check(self.problem, call, self.problem.values)
 
@@ -66,7 +68,7 @@ class Checker:
         for problem in self._edge_cases:
             if not problem.why_not(call.variant):
                 self._check(problem, call, problem.values, views=True)
-        call.sizes_are_checked = True
+        self.sized.add((call.variant, call.block))
 
     def refused(self, variant: str) -> tuple[str, ...]:
         """The edge cases that a variant refuses, with its reasons."""

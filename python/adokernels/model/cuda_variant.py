@@ -48,18 +48,9 @@ _FIRST_ADDRESS, _DISTANCE = 0xA5 << 48, 256
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CudaVariant(OwnVariant):
-    """A kernel in CUDA C++ source as a variant; see :func:`cuda_variant`.
+    """A kernel in CUDA C++ source as a variant; :func:`cuda_variant` describes its attributes.
 
-    Attributes
-    ----------
-    text
-        The source code: CUDA C++ or PTX; empty for machine code.
-    binary
-        Machine code: a cubin or a fat binary; empty for source code.
-    kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file, trusted
-        See :func:`cuda_variant`.
-    zero, then
-        See :func:`cuda_variant`.
+    Either `text` (CUDA C++ or PTX) or `binary` (a cubin or a fat binary) is empty.
     """
 
     text: str

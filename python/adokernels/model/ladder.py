@@ -445,14 +445,9 @@ def choose(
     """Choose the variant that a call runs, for this machine or for a given GPU.
 
     For a built-in ladder, even with own variants, the core chooses a built-in variant. For an own
-    ladder, the result is the last variant that can run here and can solve the problem.
-
-    With `gpu`, the choice is for that hardware, and no GPU is needed. An own ladder needs `device`.
-
-    Raises
-    ------
-    Unavailable
-        If no variant can run and solve the problem; the message contains the reasons.
+    ladder, which needs `device`, it is the last variant that can run here and solve the problem.
+    With `gpu`, the choice is for that hardware, and no GPU is needed. Unavailable is raised if there
+    is no such variant; the message contains the reasons.
     """
     if core := ladder.task.core:
         name, later = core.choose(tuple(args), dict(options), device, out, gpu)

@@ -31,16 +31,10 @@ _WITH_NEGATIVE_STRIDES = ("numpy", "ado", "cupy")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OwnVariant(Variant):
-    """One own implementation of a computation.
+    """One own implementation of a computation; :func:`variant` describes its attributes.
 
-    Attributes
-    ----------
-    owner
-        The ladder that it belongs to, or None.
-    flops, bytes, refuses
-        See :func:`variant`.
-    isolation
-        The processes of a comparison, which run its calls; None if this process runs them.
+    `owner` is the ladder that it belongs to. `isolation` are the processes of a comparison, which
+    run its calls; None if this process runs them.
     """
 
     name: str
@@ -159,13 +153,7 @@ class OwnCall(Call):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FunctionVariant(OwnVariant):
-    """A Python function as a variant.
-
-    Attributes
-    ----------
-    function, arrays
-        See :func:`variant`.
-    """
+    """A Python function as a variant; see :func:`variant`."""
 
     function: Callable[..., Any]
     arrays: str = ""

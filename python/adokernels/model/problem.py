@@ -386,8 +386,6 @@ class Call(ABC):
     built_in = False
     #: Whether it selects the stream of its work itself.
     selects_stream = False
-    #: Whether it was checked on edge cases.
-    sizes_are_checked = False
     #: A function that is called before each sample, outside of the timed interval.
     between_samples: Callable[[], None] | None = None
     #: The launch configuration of a kernel.
@@ -396,6 +394,8 @@ class Call(ABC):
 
     def __init__(self, problem: Problem, variant: str) -> None:
         self.problem, self.variant, self.device = problem, variant, problem.device
+        #: The problem whose guarded memory the parent reads.
+        self.memory = problem
 
     @property
     def label(self) -> str:
@@ -432,11 +432,6 @@ class Call(ABC):
             problem.forget()
             raise
         return result
-
-    @property
-    def memory(self) -> Problem:
-        """The problem whose guarded memory the variant uses."""
-        return self.problem
 
     @property
     def timed(self) -> Any:

@@ -13,7 +13,7 @@ import os
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,8 +28,6 @@ _PACKAGE = Path(__file__).parents[1]
 _FADED = "opacity:0.65"
 _ADDED, _DELETED = "rgba(46,160,67,0.22)", "rgba(248,81,73,0.22)"  # on light and dark pages
 _CONTEXT = 3
-#: Definitions of different names are compared if at least this share of their lines is equal.
-_SIMILAR = 0.5
 _FOLDERS = ("cuda", "src/core", "src/cpu")
 #: The line above a section. A ruler without names ends the last section.
 _RULER = re.compile(r"// -{4} (\w+(?:, \w+)*) -{4,}|// -{90,}")
@@ -82,11 +80,6 @@ class SourcePart:
     line: int
     text: str
     variant: str
-
-    @property
-    def last_line(self) -> int:
-        """The last line of `text` in the file."""
-        return self.line + self.text.count("\n")
 
 
 @dataclass(frozen=True, repr=False)
@@ -266,19 +259,11 @@ def _matched(
             if old := next((p for p in left if key(p) == key(new)), None):
                 pair(i, old)
     pair(len(after) - 1, before[-1])  # the variants' own sections
-    unpaired = [(i, new) for i, new in enumerate(after) if i not in partner]
-    ratios = [(_similarity(old, new), -i, old) for i, new in unpaired for old in left]
-    for ratio, i, old in sorted(ratios, key=itemgetter(0, 1), reverse=True):
-        both_kernels = "__global__" in old.text and "__global__" in after[-i].text
-        if ratio >= _SIMILAR or both_kernels:
-            pair(-i, old)
+    unpaired = [i for i in range(len(after)) if i not in partner]
+    for i, old in zip(unpaired, [*left], strict=False):
+        pair(i, old)
     yield from ((partner.get(i), new) for i, new in enumerate(after))
     yield from ((old, None) for old in left)
-
-
-def _similarity(a: SourcePart, b: SourcePart) -> float:
-    old, new = ([line for line in p.text.splitlines() if "//" not in line] for p in (a, b))
-    return difflib.SequenceMatcher(None, old, new, autojunk=False).ratio()
 
 
 def _compare(

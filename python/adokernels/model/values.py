@@ -95,19 +95,12 @@ def rotated(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 class Renewal(NamedTuple):
     """A change that gives an array values that it did not have so far; sparsity and order remain.
 
-    Attributes
-    ----------
-    distance
-        The array is rotated by this number of elements.
-    factor
-        Floating-point numbers are multiplied by it.
-    mask
-        These bits of integers are inverted; 0 for integers that can be indices.
+    The array is rotated by `distance` elements. Floating-point numbers are then multiplied.
     """
 
     distance: int
     factor: float
-    mask: int
+    mask: int  # the inverted bits of integers; 0 for integers that can be indices
 
     @classmethod
     def drawn(cls, array: NDArray[Any], rng: np.random.Generator, indices: bool) -> Renewal:

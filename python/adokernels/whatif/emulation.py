@@ -83,10 +83,7 @@ class Work:
 def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
     """Run the original kernels; return the result, and each kernel with its launches and counts.
 
-    Raises
-    ------
-    ValueError
-        If no kernels are launched, or if the next run launches different kernels.
+    ValueError is raised if no kernels are launched, or if the next run launches others.
     """
     result, launches, _ = _run(work, {}, {})
     codes = {}
@@ -111,13 +108,8 @@ def loaded(text: str, code: Code) -> _core.CudaKernel:
 def proved(work: Work, experiment: Experiment, plans: list[Plan], expected: Any) -> list[Counts]:
     """Run both forms; return the counts of each plan with the switch on.
 
-    `expected` is the result of the original kernels.
-
-    Raises
-    ------
-    Refused
-        If the result or a count with the switch off differs from the original, or if the switch
-        changes a count that the experiment must not change.
+    `expected` is the result of the original kernels. Refused is raised if the result or a count
+    with the switch off differs, or if the switch changes a count that it must not change.
     """
     kernels, constants = {}, dict[bool, dict[int, _Constants]]({False: {}, True: {}})
     for plan in plans:

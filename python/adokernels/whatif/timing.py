@@ -169,12 +169,8 @@ def timed(
     """Time the proved trials; return the original time and all trials with their times.
 
     `modules` have the kernels in the order of their first launches. `others` are trials that
-    launch the original kernels in another way.
-
-    Raises
-    ------
-    Unavailable
-        If the GPU and the emulator launch different kernels.
+    launch the original kernels in another way. Unavailable is raised if the GPU and the emulator
+    launch different kernels.
     """
     reference: list[Any] = []
     launches = observed(lambda: reference.append(work.computed()))
