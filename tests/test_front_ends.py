@@ -265,29 +265,15 @@ def test_numba_kernels_with_signatures_and_records(rng):
     assert record.item() == (2, 0.5)
 
 
-def test_blocks_of_numba_wait_for_the_grid(checks):
+def test_cooperative_grids_of_numba_are_refused(rng):
     @cuda.jit
-    def count(rows):
-        grid = cuda.cg.this_grid()
-        i = cuda.grid(1)
-        for row in range(1, rows.shape[0]):
-            rows[row, i] = rows[row - 1, rows.shape[1] - 1 - i] + 1
-            grid.sync()
+    def waiting(x):
+        cuda.cg.this_grid().sync()
+        x[0] += 1
 
-    @cuda.jit
-    def count_without_waiting(rows):
-        i = cuda.grid(1)
-        for row in range(1, rows.shape[0]):
-            rows[row, i] = rows[row - 1, rows.shape[1] - 1 - i] + 1
-
-    rows = np.zeros((5, 128), "i4")
-    with ado.emulated():
-        for _ in range(2):
-            count[(2, 2), 32](rows[:, :64].copy())  # the counter of a launch begins as another ends
-            count[4, 32](rows)
-        np.testing.assert_array_equal(rows, np.arange(5)[:, None] + np.zeros((5, 128)))
-        with pytest.raises(ado.KernelError, match="race in global memory"):
-            count_without_waiting[4, 32](rows)
+    x = np.zeros(1)
+    with ado.emulated(), pytest.raises(ado.Unavailable, match="a cooperative grid of Numba"):
+        waiting[1, 32](x)
 
 
 def test_numba_kernels_use_addresses_that_the_program_knows(rng, tmp_path):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal
@@ -260,23 +260,11 @@ class CardEvidence(ShownAsTables):
         return self.after.compare(self.before)
 
 
-class Cards(ShownAsTables, Mapping[str, Card]):
+class Cards(ShownAsTables, dict[str, Card]):
     """All cards by key: ``ado.cards["occupancy"]``."""
 
-    def __init__(self, *cards: Card) -> None:
-        self._cards = {card.key: card for card in cards}
-
-    def __getitem__(self, key: str) -> Card:
-        """Return a card; raise KeyError with a suggestion if no card has this name."""
-        if key not in self._cards:
-            raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self._cards))}")
-        return self._cards[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cards)
-
-    def __len__(self) -> int:
-        return len(self._cards)
+    def __missing__(self, key: object) -> Card:
+        raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self))}")
 
     def applying(self, m: Measurement) -> tuple[Card, ...]:
         """The cards whose indicators all hold for a measurement; empty without counters."""
@@ -288,13 +276,13 @@ def _read() -> Cards:
     folder = resources.files("adokernels.diagnosis")
     document = json.loads(folder.joinpath("cards.json").read_text(encoding="utf-8"))
     indicators = {name: _indicator(**fields) for name, fields in document["indicators"].items()}
-    found = []
+    found = Cards()
     for fields in document["cards"]:
         fields["indicators"] = tuple(indicators[name] for name in fields["indicators"])
         fields["strategy"] = tuple(fields["strategy"])
         fields["examples"] = tuple(Example(**example) for example in fields["examples"])
-        found.append(Card(**fields | {"validity": Validity(fields["validity"])}))
-    return Cards(*found)
+        found[fields["key"]] = Card(**fields | {"validity": Validity(fields["validity"])})
+    return found
 
 
 #: The thresholds of NVIDIA and of this package, by name.

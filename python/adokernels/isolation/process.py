@@ -135,8 +135,7 @@ class CompilerProcess(Sandbox):
             facts = json.loads(data.tobytes())
             if "error" not in facts:
                 facts["code"] = base64.b64decode(facts["code"])
-                if facts["parameters"] is not None:
-                    facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
+                facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
                 return CompiledKernel(**facts)
         raise CompilationError(str(facts["error"]), str(facts["log"]), file, source)
 

@@ -29,56 +29,6 @@ _FLOATS = {types.float16: "<e", types.float32: "<f", types.float64: "<d"}
 _compiled: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
-#: The functions of CUDA's device runtime that wait for all blocks of a grid. The first block adds
-#: a number that flips the highest bit when all other blocks have added 1.
-_GRID_SYNC = """
-.global .align 4 .u32 grid_arrivals;
-.visible .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope) {
-  .reg .b64 %rd;
-  mov.u64 %rd, 1;
-  st.param.b64 [handle], %rd;
-  ret;
-}
-.visible .func (.param .b32 status) cudaCGSynchronize(.param .b64 handle, .param .b32 flags) {
-  .reg .b32 %r<8>;
-  .reg .pred %p;
-  barrier.sync 0;
-  mov.u32 %r0, %tid.x;
-  mov.u32 %r1, %tid.y;
-  mov.u32 %r2, %tid.z;
-  or.b32 %r0, %r0, %r1;
-  or.b32 %r0, %r0, %r2;
-  setp.ne.u32 %p, %r0, 0;
-  @%p bra DONE;
-  mov.u32 %r0, %nctaid.x;
-  mov.u32 %r1, %nctaid.y;
-  mov.u32 %r2, %nctaid.z;
-  mul.lo.u32 %r0, %r0, %r1;
-  mul.lo.u32 %r0, %r0, %r2;
-  sub.u32 %r0, 0x80000001, %r0;
-  mov.u32 %r1, %ctaid.x;
-  mov.u32 %r2, %ctaid.y;
-  mov.u32 %r3, %ctaid.z;
-  or.b32 %r1, %r1, %r2;
-  or.b32 %r1, %r1, %r3;
-  setp.eq.u32 %p, %r1, 0;
-  selp.u32 %r0, %r0, 1, %p;
-  fence.acq_rel.gpu;
-  atom.global.add.u32 %r4, [grid_arrivals], %r0;
-WAIT:
-  ld.acquire.gpu.global.u32 %r5, [grid_arrivals];
-  xor.b32 %r5, %r5, %r4;
-  setp.ge.s32 %p, %r5, 0;
-  @%p bra WAIT;
-DONE:
-  barrier.sync 0;
-  mov.u32 %r0, 0;
-  st.param.b32 [status], %r0;
-  ret;
-}
-"""
-
-
 class OnHost(np.ndarray[Any, Any]):
     """The result of `cuda.to_device` in the context: an array on the host."""
 
@@ -181,7 +131,11 @@ def _launch(kernel: Any, grid: Any, block: Any, shared_bytes: int, arguments: An
                     f"got {file}"
                 )
             ptx += Path(file).read_text()
-        cache[key] = (ptx + _GRID_SYNC * found.cooperative).encode()
+        if found.cooperative:
+            raise _core.Unavailable(
+                f"{kernel.__name__}: the emulator cannot launch a cooperative grid of Numba"
+            )
+        cache[key] = ptx.encode()
     flat: dict[str, Any] = {}
     records: list[tuple[Any, Any]] = []
     for name, kind, value in zip(names, kinds, given, strict=True):
@@ -248,10 +202,6 @@ def intercepted(compute: int) -> Iterator[None]:
         WARP_SIZE=32,
     )
 
-    def resident_blocks(kernel: Any, blockdim: Any, dynsmemsize: int = 0) -> int:
-        resident: int = gpu["threads_per_multiprocessor"] // int(np.prod(blockdim))
-        return resident * int(gpu["multiprocessors"])
-
     compile_cuda = compiler.compile_cuda
 
     def compile_with_lines(*arguments: Any, **options: Any) -> Any:
@@ -275,10 +225,6 @@ def intercepted(compute: int) -> Iterator[None]:
         replaced(devices, get_context=lambda *_: SimpleNamespace(device=device)),
         replaced(dispatcher, get_current_device=lambda: device, compile_cuda=compile_with_lines),
         replaced(dispatcher.CUDADispatcher, configure=_configured, forall=_for_all),
-        replaced(
-            dispatcher._Kernel,
-            bind=lambda kernel: None,
-            max_cooperative_grid_blocks=resident_blocks,
-        ),
+        replaced(dispatcher._Kernel, bind=lambda kernel: None),
     ):
         yield

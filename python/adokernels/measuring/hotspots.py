@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from adokernels.measuring.functions import Function, name_of, require_function
 from adokernels.measuring.profiling import emulator_hint, of_kernel
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment, save_launches
 from adokernels.model.ladder import Ladder, Variant, check_options
-from adokernels.model.source import shipped_path, sources_folder
+from adokernels.model.source import given_path, shipped_path, sources_folder
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 from adokernels.text import kind_of
 
@@ -201,17 +200,9 @@ class Sources:
     texts: Mapping[str, str] = field(default_factory=dict)  # texts by name in the compilation
 
     def path_of(self, recorded: str) -> str:
-        """The name of a source file from its path on the machine that compiled it.
-
-        The compiler prefixes a relative name with its working directory.
-        """
-        recorded = os.path.normpath(recorded) if recorded else ""
-        parts = Path(recorded).parts
-        for name in self.texts:
-            named = Path(os.path.normpath(name)).parts
-            if named == parts[-len(named) :]:
-                return name
-        return shipped_path(recorded) if self.root else recorded
+        """The name of a source file from its path on the machine that compiled it."""
+        found = given_path(recorded, self.texts)
+        return shipped_path(found) if self.root else found
 
     def line_of(self, path: str, line: int) -> str:
         """The code of a line; empty if the file cannot be read or has fewer lines."""

@@ -10,8 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from adokernels.model.ladder import Variant
 from adokernels.model.libraries import DeviceView
 from adokernels.model.own_variant import OwnCall, OwnVariant
 from adokernels.model.problem import Block, Problem
-from adokernels.model.source import Source, SourcePart
+from adokernels.model.source import Source, SourcePart, given_path
 from adokernels.model.values import host_operands, is_array
 from adokernels.records.sass import Sass
 from adokernels.text import require
@@ -154,16 +153,10 @@ class CudaVariant(OwnVariant):
         if arch is None and self.owner and not _core.why_no_cuda():
             most = self.resources(*args, block=shape, **options)[0].most_registers
         (kernel,) = (k for k in kernels_in(code.code) if k.symbol == code.symbol)
-        name = _core.kernel_name(code.symbol)
-        found = sass_of(code.code, kernel, name, shape, most, self._path_of)
+        name, path_of = _core.kernel_name(code.symbol), partial(given_path, names=[self.file])
+        found = sass_of(code.code, kernel, name, shape, most, path_of)
         routine = self.owner.name if self.owner else ""
         return Sass(routine=routine, variant=self.name, arch=code.arch, kernels=(found,))
-
-    def _path_of(self, recorded: str) -> str:
-        """The name of the source, without the working directory that the compiler has prefixed."""
-        name = Path(os.path.normpath(self.file))
-        parts = Path(os.path.normpath(recorded)).parts if recorded else ()
-        return self.file if parts[-len(name.parts) :] == name.parts else recorded
 
     @property
     def source(self) -> Source:
@@ -220,9 +213,7 @@ class KernelCall(OwnCall):
         else:
             given = list(_evaluated(variant.arguments, [*values, *views], settings))
             names = [f"argument {i + 1}" for i in range(len(given))]
-        parameters: Sequence[Parameter] | None = self.compiled.parameters
-        if parameters is None:
-            raise ValueError(f"{variant.label} must be compiled as C++14 or later")
+        parameters: Sequence[Parameter] = self.compiled.parameters
         if len(own := _parameter_names(variant.text, variant.kernel)) == len(given):
             names = own
         if len(parameters) != len(given):

@@ -446,8 +446,8 @@ def choose(
 
     For a built-in ladder, even with own variants, the core chooses a built-in variant. For an own
     ladder, which needs `device`, it is the last variant that can run here and solve the problem.
-    With `gpu`, the choice is for that hardware, and no GPU is needed. Unavailable is raised if there
-    is no such variant; the message contains the reasons.
+    With `gpu`, the choice is for that hardware, and no GPU is needed. Unavailable is raised if no
+    variant is found; the message contains the reasons.
     """
     if core := ladder.task.core:
         name, later = core.choose(tuple(args), dict(options), device, out, gpu)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from adokernels.code_text import PRE, Listing, ShownAsCode, html_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.text import Text
 
@@ -64,6 +64,16 @@ def shipped_path(recorded: str) -> str:
     """
     path = os.path.normpath(recorded) if recorded else ""
     return next((p for p in _files() if f"/{path}".endswith(f"/{p}")), recorded)
+
+
+def given_path(recorded: str, names: Iterable[str]) -> str:
+    """The name of a source from its path in the code, to which the compiler may add a folder."""
+    recorded = os.path.normpath(recorded) if recorded else ""
+    for name in names:
+        parts = Path(os.path.normpath(name)).parts
+        if parts == Path(recorded).parts[-len(parts) :]:
+            return name
+    return recorded
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -150,8 +150,6 @@ class Task:
     dtype: str | None = None
     #: Maps lengths in this order to operands. Default: random numbers.
     operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
-    #: Largest magnitude of random floating-point operands.
-    magnitude: float = 0.5
     #: Maps random operands to operands with meaningful values, for example indices within range.
     #: Default: the operands do not change.
     adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
@@ -322,7 +320,7 @@ class Task:
         types = self.operand_types(lengths, dtype)
         if self.operands:
             return self.operands(self._lengths_or_default(lengths))
-        operands = tuple(random_array(*each, self.magnitude) for each in types)
+        operands = tuple(random_array(*each) for each in types)
         return self.adjusted(*operands) if self.adjusted else operands
 
     def empty_operands(self) -> tuple[NDArray[Any], ...]:

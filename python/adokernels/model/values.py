@@ -66,11 +66,10 @@ def refuse_objects(who: str, dtype: np.dtype[Any]) -> None:
         )
 
 
-def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5) -> NDArray[Any]:
+def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
     """Random data of any type. With zeros, some machines run faster.
 
-    Floating-point numbers are between -magnitude and magnitude. For other types, every byte is
-    random.
+    Floating-point numbers are between -0.5 and 0.5. For other types, every byte is random.
     """
     dtype = np.dtype(dtype)
     if dtype.hasobject or dtype.itemsize == 0:
@@ -80,7 +79,6 @@ def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5)
         real = np.float32 if dtype in (np.float32, np.complex64) else np.float64
         numbers = rng.random(math.prod(shape) * dtype.itemsize // np.dtype(real).itemsize, real)
         numbers -= 0.5
-        numbers *= 2 * real(magnitude)
         return numbers.view(dtype).reshape(shape)
     size = math.prod(shape) * dtype.itemsize
     return rng.integers(0, 256, size, np.uint8).view(dtype).reshape(shape)

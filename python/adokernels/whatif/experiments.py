@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from adokernels import _core
 from adokernels.records.what_if import HALF_GPU, HALF_OCCUPANCY
@@ -172,16 +172,9 @@ class Launch:
     memory: Mapping[int, tuple[int, int]]
 
     @classmethod
-    def observed(
-        cls,
-        kernel: int,
-        symbol: str,
-        grid: Shape,
-        block: Shape,
-        shared_bytes: int,
-        parameters: bytes,
-    ) -> Launch:
+    def observed(cls, *launch: Any) -> Launch:
         """The launch that an observer of ``_core.Substitution`` receives."""
+        kernel, symbol, grid, block, shared_bytes, parameters = launch
         values = enumerate(memoryview(parameters[: len(parameters) // 8 * 8]).cast("Q"))
         memory = {8 * i: _core.memory_at(value) for i, value in values}
         found = {offset: place for offset, place in memory.items() if place[1]}
