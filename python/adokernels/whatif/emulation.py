@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from adokernels import _core
@@ -24,7 +25,7 @@ from adokernels.whatif.experiments import (
     changed,
     changed_counts,
 )
-from adokernels.whatif.rewriting import ARITHMETIC, CONSTANTS, FILE, KINDS, Code, limits
+from adokernels.whatif.rewriting import ARITHMETIC, CONSTANTS, FILE, KINDS, Code
 
 #: Counts that the switch itself changes.
 _OWN = ("instructions", "lanes", "constant_loads")
@@ -113,17 +114,10 @@ def proved(work: Work, experiment: Experiment, plans: list[Plan], expected: Any)
     """
     kernels, constants = {}, dict[bool, dict[int, _Constants]]({False: {}, True: {}})
     for plan in plans:
-        handle, writer = plan.subject.launches[0].kernel, plan.writer
-        kernels[handle] = loaded(writer.text(), plan.subject.code)
+        handle = plan.subject.launches[0].kernel
+        kernels[handle] = loaded(plan.writer.text(), plan.subject.code)
         for on in constants:
-
-            def values(
-                launch: Launch, on: bool = on, plan: Plan = plan, writer: Any = writer
-            ) -> bytes:
-                memory = lambda slot: plan.subject.memory(slot, launch)  # noqa: E731
-                return limits(writer, memory, launch.warps, on, launch.shared_bytes)
-
-            constants[on][handle] = values
+            constants[on][handle] = partial(plan.constants, on=on)
     switched = not experiment.dose  # a dose has no switch
     result, _, counts = _run(work, kernels, constants[not switched])
     if not same_results(result, expected):

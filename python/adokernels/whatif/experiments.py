@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from adokernels import _core
@@ -263,7 +263,7 @@ class Plan:
     weights: Counter[int]  # of all accesses that should be changed
     why_not: Counter[str]  # weights of the accesses that cannot be changed, by reason
 
-    @property
+    @cached_property
     def writer(self) -> Writer:
         """The writer of the changed module."""
         change = self.experiment.change
@@ -275,6 +275,11 @@ class Plan:
             spreads=change is rewriting.spread,
             dose=self.experiment.dose,
         )
+
+    def constants(self, launch: Launch, on: bool) -> bytes:
+        """The constants of a launch, with the switch off or on."""
+        memory = partial(self.subject.memory, launch=launch)
+        return rewriting.limits(self.writer, memory, launch.warps, on, launch.shared_bytes)
 
     @property
     def added(self) -> Counter[str]:

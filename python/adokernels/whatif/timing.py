@@ -23,7 +23,6 @@ from adokernels.records.what_if import Trial
 from adokernels.whatif.emulation import same_results
 from adokernels.whatif.experiments import Launch, Plan, Refused, Subject
 from adokernels.whatif.machine_proof import Assembled, form_of
-from adokernels.whatif.rewriting import limits
 
 #: The error probability of all intervals of one table together.
 _ERROR = 0.001
@@ -269,10 +268,7 @@ def _form(
 
 def _constants(plan: Plan, launches: Sequence[Launch], on: bool) -> bytes:
     """The constants of all launches of a kernel."""
-    found = set[bytes]()
-    for launch in launches:
-        memory = partial(plan.subject.memory, launch=launch)
-        found.add(limits(plan.writer, memory, launch.warps, on, launch.shared_bytes))
+    found = {plan.constants(launch, on) for launch in launches}
     if len(found) > 1:
         raise Refused("launches of one kernel with different arrays or grids are not timed")
     return found.pop()
