@@ -171,11 +171,11 @@ class Worker:
     def _call(self, kind: str, name: str) -> Callable[[], object]:
         """A call with the smallest operands."""
         routine = self._ado.routines[name]
-        lengths = dict.fromkeys(routine.dimensions, 1)
+        lengths, types_of = [(name, 1) for name in routine.dimensions], routine._core.operand_types
         try:
-            types = routine.operand_types(lengths, dtype="f4")
+            types = types_of(lengths, (), "<f4")
         except TypeError:  # the types are fixed
-            types = routine.operand_types(lengths)
+            types = types_of(lengths, (), None)
         operands = [np.zeros(shape, dtype) for _, shape, dtype in types]
         if kind == "NumPy":
             return partial(EXPRESSIONS[name], *operands)

@@ -59,9 +59,18 @@ def test_a_launch_has_the_code_and_the_source_of_its_kernel(kernel):
     assert launch.cubin == kernel.code
     assert ".entry saxpy" in launch.ptx
     assert launch.sources == {"captured/saxpy.cu": SOURCE}
-    assert launch.registers == 10
     assert [(p.argument, p.at, p.offset) for p in launch.pointers] == [(0, 0, 256), (0, 8, 4256)]
     assert launch.limits == ()
+
+
+def test_the_kernel_of_another_module_with_the_same_name_is_not_repeated(kernel):
+    other = compile_cuda(SOURCE.replace("+", "-"), "saxpy", arch="sm_90", file="other.cu")
+    records, cubins = [record_of(kernel)], [other.code, kernel.code]
+    (launch,) = capturing.launches_of(records, cubins, (), 90, "a GPU")
+    assert launch.lacks.startswith("several modules have a kernel of this name")
+    known = [capturing.Known(kernel.symbol, other.code, str, record_of(kernel)["function"])]
+    (launch,) = capturing.launches_of(records, cubins, known, 90, "a GPU")
+    assert (launch.cubin, launch.lacks) == (other.code, "")
 
 
 def test_a_stored_launch_repeats_bit_for_bit(kernel, tmp_path):
@@ -211,7 +220,7 @@ def test_kernels_of_this_package_have_ptx(monkeypatch):
     record |= {"block": (1, 1, 1), "arguments": [], "allocations": [], "shared_bytes": 0}
     (launch,) = capturing.launches_of([record | {"seconds": 0.0}], [])
     assert f".entry {symbol}(" in launch.ptx
-    assert launch.registers
+    assert launch.cubin
     monkeypatch.setattr(capturing, "_seen", {})
     (launch,) = capturing.launches_of([record | {"seconds": 0.0}], [], compute=10)
     assert "there is no machine code, so it runs only on the emulator" in launch.limits

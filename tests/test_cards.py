@@ -183,7 +183,7 @@ def test_a_card_that_no_longer_helps_is_marked():
 
 def test_a_variant_at_the_roof_needs_no_card(monkeypatch):
     always = dataclasses.replace(ado.cards["occupancy"], key="always", indicators=())
-    monkeypatch.setattr("adokernels.diagnosis.diagnosis.cards", Cards(always))
+    monkeypatch.setattr("adokernels.diagnosis.diagnosis.cards", Cards({"always": always}))
     d = diagnose(stored("transpose-float32-8192"))
     assert d["padded"].cards == ("always",)
     assert (d["wide"].advice.step, d["wide"].cards) == (Step.DONE, ())

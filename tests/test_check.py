@@ -1,5 +1,6 @@
 """ado.check, ``adokernels check`` and ado.tune: tests that need no GPU."""
 
+import dataclasses
 import json
 import re
 import sys
@@ -51,6 +52,17 @@ def test_a_wrong_variant_is_reported_with_its_first_wrong_problem(rng):
     assert not result
     assert "(a: (129, 70) float64)" in result.reason
     assert repr(result).startswith("transpose[mine] is wrong: ")
+
+
+def test_a_changed_copy_of_a_member_is_checked_instead_of_the_member(rng):
+    own = ado.ladder("double", reference=lambda x: 2 * x)
+    own.add(ado.variant(lambda x: 2 * x, name="mine"))
+    x, how = rng.random(100), {"timed": False, "progress": False}
+    assert ado.check(own["mine"], own, x, **how)
+    for name in ("mine", "other"):
+        changed = dataclasses.replace(own["mine"], name=name, function=lambda x: 3 * x)
+        assert "wrong result" in ado.check(changed, own, x, **how).reason
+    assert ado.check(own["mine"], own, x, **how)
 
 
 def test_command_line_reports_a_missing_function(tmp_path, capsys):

@@ -17,8 +17,9 @@ from kernels import mistakes
 import adokernels as ado
 from adokernels import _core, cli
 from adokernels.cli.program import main
+from adokernels.kernels import launch as launches
 from adokernels.kernels.emulated import front_end_of
-from adokernels.kernels.launch import Launch, _bytes_at, memory_of
+from adokernels.kernels.launch import _bytes_at, memory_of
 from adokernels.measuring.capturing import Known, launches_of
 from adokernels.model.compiler import why_no_compiler
 from adokernels.process import ALL_CHECKS
@@ -81,25 +82,26 @@ def in_order():
 def test_captured_launches_repeat_bit_for_bit(case, rng, tmp_path, monkeypatch):
     found = []
 
-    def record(launch):
+    def record(code, symbol, grid, block, shared_bytes, given):
         """Make the record that the core makes of a launch on a GPU."""
-        arrays = [each for each in launch.arguments if isinstance(each, np.ndarray)]
+        arrays = [each for each in given.values() if isinstance(each, np.ndarray)]
         bounds = sorted({memory_of(each) for each in arrays if each.size})
         before = [_bytes_at(*each).tobytes() for each in bounds]
-        emulate(launch)
+        emulate(code, symbol, grid, block, shared_bytes, given)
         arguments = [
             np.uintp(each.ctypes.data).tobytes() if isinstance(each, np.ndarray) else each
-            for each in launch.arguments
+            for each in given.values()
         ]
         after = [_bytes_at(*each).tobytes() for each in bounds]
         allocations = [(low, *pair) for (low, _), *pair in zip(bounds, before, after, strict=True)]
         fields = {"arguments": arguments, "allocations": allocations, "seconds": 0.0, "lacks": ""}
-        fields |= {name: getattr(launch, name) for name in ("grid", "block", "shared_bytes")}
-        fields |= {"symbol": launch.symbol, "function": 0, "modules": 0}
-        found.append((fields, Known(launch.symbol, b"", launch.code.decode)))
+        fields |= {"grid": grid, "block": block, "shared_bytes": shared_bytes}
+        fields |= {"symbol": symbol, "function": 0, "modules": 0}
+        found.append((fields, Known(symbol, b"", code.decode)))
 
-    emulate = Launch.emulate
-    monkeypatch.setattr(Launch, "emulate", record)
+    emulate = launches.emulate
+    for front_end in ("numba", "triton"):
+        monkeypatch.setattr(f"adokernels.kernels.{front_end}.emulate", record)
     verify(case, rng)
     assert found
     for fields, known in found[:3]:
@@ -108,6 +110,17 @@ def test_captured_launches_repeat_bit_for_bit(case, rng, tmp_path, monkeypatch):
         with ado.emulated():
             assert ado.load(tmp_path / "launch.ado").difference() == ""
     assert any(str(Path(__file__).parent) in path for path in launch.sources)
+
+
+def test_a_launch_of_numba_needs_blocks():
+    @cuda.jit
+    def add(x):
+        x[0] += 1
+
+    x = np.zeros(1)
+    with ado.emulated(), pytest.raises(ValueError, match="must be at least 1"):
+        add[0, 32](x)
+    assert x == 0
 
 
 def test_products_for_newer_gpus(rng):

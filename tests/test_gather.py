@@ -67,8 +67,8 @@ def test_lists():
 @pytest.mark.parametrize(("dtype", "index_type"), [("f4", "i8"), ("i4", "<i4"), ("i8", "<i8")])
 def test_types_of_a_problem_with_one_type(dtype, index_type):
     """The index has the type of the problem, or int64 if the routine rejects that type."""
-    types = ado.gather.operand_types({"N": 3, "M": 4}, dtype=dtype)
-    assert types == [("x", (3,), f"<{dtype}"), ("index", (4,), index_type)]
+    types = ado.gather.task.operand_types((3, 4), dtype)
+    assert types == [((3,), np.dtype(dtype)), ((4,), np.dtype(index_type))]
 
 
 def test_bytes():

@@ -3,6 +3,7 @@
 The second part is about kernels that were compiled at run time.
 """
 
+import dataclasses
 import pickle
 import re
 
@@ -11,11 +12,11 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
-from adokernels.kernels.launch import Launch, Result
+from adokernels import _core
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspots import Sources
 from adokernels.measuring.stored_call import StoredCall
-from adokernels.model.compiler import compile_cuda, why_no_compiler
+from adokernels.model.compiler import why_no_compiler
 from adokernels.model.source import sources_folder
 from adokernels.records.hotspots import LineSamples
 from adokernels.records.inputs import Inputs
@@ -122,9 +123,8 @@ def test_without_a_gpu_the_reason_is_given():
     with pytest.raises(ado.Unavailable):
         measured.hotspots(ado.transpose["naive"], np.zeros((4, 4)))
     call = StoredCall.of(ado.transpose["naive"], [np.zeros((4, 4))], {}, None)
-    for work in (call, [LAUNCH]):
-        with pytest.raises(ado.Unavailable):  # raised in the other process
-            measured.samples_of(work, 0.1)
+    with pytest.raises(ado.Unavailable):  # raised in the other process
+        measured.samples_of(call, 0.1)
 
 
 # --- Kernels that were compiled at run time ------------------------------------------------------
@@ -150,16 +150,6 @@ extern "C" __global__ void plain(int* out) {
 """
 CHASE, LOAD, PLAIN = 4, 9, 14  # lines: the comment above chase, its load, the store of plain
 
-LAUNCH = Launch(
-    code=b"\x7fELF",
-    symbol="_Z5chaseIiEvPKT_PS0_",
-    grid=(2, 3),
-    block=(64,),
-    shared_bytes=16,
-    arguments=(np.arange(3, dtype="i4"), Result((2, 4), "float32"), b"\x01\x00", np.ones(2)),
-)
-
-
 LAUNCH_SAMPLES = {
     "reasons": ["long_scoreboard", "selected"],
     "lines": [
@@ -175,17 +165,6 @@ LAUNCH_SAMPLES = {
 
 def entry_at(line, path="chase.cu"):
     return LineSamples(kernel="k", path=path, line=line, text="", reasons={}, not_issued=0)
-
-
-def test_a_launch_is_stored_and_loaded():
-    again = pickle.loads(pickle.dumps(LAUNCH))
-    for name in ("code", "symbol", "grid", "block", "shared_bytes"):
-        assert getattr(again, name) == getattr(LAUNCH, name)
-    first, result, value, last = again.arguments
-    np.testing.assert_array_equal(first, LAUNCH.arguments[0])
-    np.testing.assert_array_equal(last, LAUNCH.arguments[3])
-    assert first.dtype == np.int32
-    assert (result, value) == (Result((2, 4), "float32"), b"\x01\x00")
 
 
 @pytest.mark.parametrize(
@@ -214,26 +193,49 @@ def test_excerpts_come_from_the_given_text():
     assert sources.excerpts_of([entry_at(3, "/usr/include/none.h"), entry_at(0, "")]) == []
 
 
-def work_of(launch):
-    labels = {"routine": "pointers", "variant": "chase", "problem": "next: (3,) int32"}
-    sources = Sources(texts={"chase.cu": SOURCE})
-    return measured.KernelWork([launch], sources, labels | {"block": (64,)}, list)
+def chase_of(grid):
+    """The kernel chase as a variant; its result has one element per thread of a block."""
+    own = ado.ladder("pointers", reference=lambda next: np.arange(64, dtype="i4"))
+    how = {"block": 64, "grid": grid, "arguments": lambda next, out: (next, out)}
+    return own.cuda_variant("chase", source=SOURCE, kernel="chase<int>", file="chase.cu", **how)
 
 
-def test_the_record_of_a_launch(monkeypatch):
-    monkeypatch.setattr(measured, "samples_of", lambda work, seconds: dict(LAUNCH_SAMPLES))
+@pytest.mark.skipif(bool(NO_COMPILER or _core.why_no_emulator()), reason="no NVRTC or no emulator")
+def test_a_kernel_in_source_is_stored_as_a_launch(monkeypatch):
+    x, variant, stored = np.arange(64, dtype="i4")[::-1].copy(), chase_of(2), []
+    problem = variant.ladder.problem(x, device="emulator")
+    launch = variant.prepare(problem).captured()
+
+    def run(work, seconds):
+        assert seconds == 0.5
+        stored.extend(pickle.loads(pickle.dumps(work)))
+        return dict(LAUNCH_SAMPLES)
+
+    monkeypatch.setattr(measured, "samples_of", run)
+    monkeypatch.setattr(measured._core, "why_no_cuda", lambda: "")
     monkeypatch.setattr(measured, "context", lambda device: {"device": device})
-    work = work_of(LAUNCH)
-    found = measured.sampled(work, None, 0.5)
-    assert {name: getattr(found, name) for name in work.labels} == work.labels
+    monkeypatch.setattr(type(variant), "source_launch", lambda *_: launch)
+    found = measured.hotspots(variant, x)
+    assert (found.routine, found.variant, found.problem) == (
+        "pointers",
+        "chase",
+        "next: (64,) int32",
+    )
+    assert found.block == (64,)
     assert found.context == {"device": "cuda", "seconds": 0.5}
     assert (found[0].path, found[0].line, found[0].text) == ("chase.cu", LOAD, "    at = next[at];")
     assert "at = next[at];" in repr(found)
     assert [excerpt.path for excerpt in found.excerpts] == ["chase.cu"] * 3
-    found = measured.sampled(work_of(LAUNCH), "plain", 0.5)
-    assert (list(found.kernels), found.samples) == (["plain"], 4)
-    with pytest.raises(ValueError, match="kernel must be the name of a kernel of chase, got 'x'"):
-        measured.sampled(work_of(LAUNCH), "x", 0.5)
+    chosen = measured.hotspots(variant, x, kernel="plain")
+    assert (list(chosen.kernels), chosen.samples) == (["plain"], 4)
+    with pytest.raises(ValueError, match=r"kernel must be the name of a kernel of .*, got 'x'"):
+        measured.hotspots(variant, x, kernel="x")
+    again = dataclasses.replace(stored[0], ptx=stored[0].cubin.decode())
+    arrays = again.operands
+    np.testing.assert_array_equal(arrays[0].view("i4"), x)
+    with ado.emulated():
+        again(*arrays)
+    np.testing.assert_array_equal(arrays[1].view("i4"), np.arange(64))
 
 
 # --- On a GPU ------------------------------------------------------------------------------------
@@ -256,15 +258,8 @@ def test_naive_transpose_waits_at_its_accesses():
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)
 def test_a_chain_of_loads_stalls_at_the_load():
-    compiled = compile_cuda(SOURCE, "chase<int>", file="chase.cu")
-    launch = Launch(
-        code=compiled.code,
-        symbol=compiled.symbol,
-        grid=(64,),
-        block=(64,),
-        arguments=(np.roll(np.arange(1 << 22, dtype="i4"), 4097), Result((64,), "int32")),
-    )
-    found = measured.sampled(work_of(launch), None, 0.2)
+    x = np.roll(np.arange(1 << 22, dtype="i4"), 4097)
+    found = measured.hotspots(chase_of(64), x, seconds=0.2)
     assert (found[0].path, found[0].line) == ("chase.cu", LOAD)
     assert found[0].share > 0.5
     assert found[0].reason == "long scoreboard"

@@ -17,7 +17,7 @@ from adobook.score import limiters
 from adokernels import _core, toolkit
 from adokernels.diagnosis import diagnosis
 from adokernels.diagnosis.gpu_rules import by_trials
-from adokernels.kernels.launch import Launch
+from adokernels.kernels.launch import emulate
 from adokernels.ptx import cut
 from adokernels.records.limiter import Kind, Limiter
 from adokernels.records.what_if import Trial, WhatIf
@@ -828,9 +828,8 @@ def test_times_of_a_function_with_two_kernels_of_one_name(on_gpu):
     def work(a):
         for stride in (1, 8):
             code = ADD.replace("STRIDE", str(stride)).encode()
-            arguments = a, np.uint32(a.size).tobytes()
-            Launch(code=code, symbol="k", grid=(512,), block=(128,), arguments=arguments,
-                   names=("a", "n")).emulate()  # fmt: skip
+            arguments = {"a": a, "n": np.uint32(a.size).tobytes()}
+            emulate(code, "k", (512,), (128,), 0, arguments)
 
     a = np.zeros(1 << 16, np.uint32)
     record = ado.what_if(work, a, device="cuda", seconds=0.5)

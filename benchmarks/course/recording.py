@@ -79,7 +79,7 @@ def launched(
     compiled = variant.compiled(first.dtype.name)
     kernel = _core.CudaModule(compiled.code).kernel(compiled.symbol)
     out = ado.to_device(np.full(shape, np.nan, first.dtype))
-    given = zip([*operands, out, *first.shape], compiled.parameters or (), strict=True)
+    given = zip([*operands, out, *first.shape], compiled.parameters, strict=True)
     arguments = [packed(f"argument {i}", i, *each) for i, each in enumerate(given, 1)]
     launch = kernel.launch((grid,), variant.blocks[0], 0, arguments)
 

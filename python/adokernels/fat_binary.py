@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from adokernels import _core
 
@@ -17,8 +17,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: A magic number, a version, the bytes of this header, the bytes of the entries.
 _HEADER = struct.Struct("<IHHQ")
@@ -31,19 +29,9 @@ _LZ4, _ZSTD = 0x2000, 0x8000
 
 
 def ptx_in(fatbin: memoryview, compute: int = 90) -> bytes:
-    """The newest PTX that a GPU can use. Zero bytes follow the text.
+    """The newest PTX in a fat binary that a GPU of this compute capability, times ten, can use.
 
-    Parameters
-    ----------
-    fatbin
-        A fat binary with its header.
-    compute
-        The compute capability of the GPU, times ten.
-
-    Raises
-    ------
-    Unavailable
-        If there is no such PTX, or it is compressed with LZ4.
+    Zero bytes follow the text. Unavailable is raised if there is none, or if LZ4 compresses it.
     """
     found = {arch: code for kind, arch, _, code in _entries(fatbin) if kind == _PTX}
     if usable := [arch for arch in found if arch <= compute]:
@@ -52,10 +40,7 @@ def ptx_in(fatbin: memoryview, compute: int = 90) -> bytes:
 
 
 def cubins_in(fatbins: memoryview, compute: int = 90) -> dict[str, bytes]:
-    """The machine code for exactly this architecture, by the path of the source file.
-
-    :func:`ptx_in` describes `compute` and the errors.
-    """
+    """The machine code for exactly this architecture, by the path of the source file."""
     found = ((arch, name, code) for kind, arch, name, code in _all(fatbins) if kind == _CUBIN)
     return {name: _decompressed(*code) for arch, name, code in found if arch == compute}
 

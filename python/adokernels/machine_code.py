@@ -9,20 +9,17 @@ import math
 import struct
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adokernels import _core, toolkit
 from adokernels.fat_binary import architectures_in, cubins_in
 from adokernels.records.forms import Block
 from adokernels.records.instructions import cleaned
+from adokernels.records.kernels import Kernel
 from adokernels.records.sass import KernelSass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from adokernels.records.kernels import Kernel
 
 _MAGIC = b"\x7fELF"
 _SYMBOL_TABLE, _FUNCTION, _ENTRY = 2, 2, 0x10
@@ -42,17 +39,11 @@ def sass_of_module(
 ) -> tuple[str, tuple[KernelSass, ...]]:
     """The architecture, and the machine code of launched kernels of an extension module.
 
-    Each pair of kernel and block shape is shown once.
-    The default of `arch` is the architecture of the current GPU. If several files have a kernel of
-    this name, those in the folder `source` are searched first. `path_of` returns the name of a
-    source file for the recorded path.
-
-    Raises
-    ------
-    ValueError
-        If the module has no machine code for the architecture, or does not contain a kernel.
-    Unavailable
-        If the module has no machine code at all, or a tool is missing.
+    Each pair of kernel and block shape is shown once. The default of `arch` is the architecture of
+    the current GPU. If several files have a kernel of this name, those in the folder `source` are
+    searched first. `path_of` returns the name of a source file for the recorded path. ValueError is
+    raised if the module lacks a kernel or code for `arch`, and Unavailable if it has no machine
+    code at all, or a tool is missing.
     """
     known = architectures(module)
     if not known:
@@ -100,7 +91,18 @@ def disassembled(cubin: bytes, *options: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin)
-        return _run([tool("nvdisasm"), "-c", *options, str(file)], folder)
+        command = [tool("nvdisasm"), "-c", *options, str(file)]
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise _unavailable(f"{command[0]} cannot be run: {error}") from error
+        if done.returncode:
+            reason = " ".join((done.stderr or done.stdout).split())[-500:]
+            raise _unavailable(
+                f"{command[0]} ended with status {done.returncode}: {reason}",
+                "use tools that are at least as new as the compiler: ",
+            )
+        return done.stdout
 
 
 def kernels_of_module(
@@ -164,21 +166,6 @@ def registers_in(fatbin: memoryview, compute: int = 90) -> dict[str, int]:
     """
     cubins = cubins_in(fatbin, compute).values()
     return {kernel.symbol: kernel.registers for cubin in cubins for kernel in kernels_in(cubin)}
-
-
-def _run(command: Sequence[str], folder: str) -> str:
-    """Run a tool in a folder and return its output."""
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise _unavailable(f"{command[0]} cannot be run: {error}") from error
-    if done.returncode:
-        reason = " ".join((done.stderr or done.stdout).split())[-500:]
-        raise _unavailable(
-            f"{command[0]} ended with status {done.returncode}: {reason}",
-            "use tools that are at least as new as the compiler: ",
-        )
-    return done.stdout
 
 
 @dataclass(frozen=True)

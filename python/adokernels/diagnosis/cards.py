@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal
@@ -37,17 +37,11 @@ def _shared_headroom(k: KernelProfile) -> float | None:
 
 
 #: Pipes that compute. The others access memory or control the flow.
-_ARITHMETIC = ("alu", "fma", "fp64", "fp16", "tensor", "xu")
+_ARITHMETIC = tuple(f"pipe_{name}" for name in ("alu", "fma", "fp64", "fp16", "tensor", "xu"))
 
 
-def _arithmetic_pipe(k: KernelProfile) -> float | None:
-    known = (k.get(f"pipe_{name}") for name in _ARITHMETIC)
-    return max((share for share in known if share is not None), default=None)
-
-
-def _issue_or_arithmetic(k: KernelProfile) -> float | None:
-    shares = (k.get("issue_active"), _arithmetic_pipe(k))
-    return max((share for share in shares if share is not None), default=None)
+def _largest(k: KernelProfile, *names: str) -> float | None:
+    return max((share for share in map(k.get, names) if share is not None), default=None)
 
 
 #: Quantities that no counter reports: of the launch and the compiled kernel, and a maximum.
@@ -59,8 +53,8 @@ RESOURCES: Mapping[str, Callable[[KernelProfile], float | None]] = {
     # Blocks that fit according to shared memory alone, relative to the resident blocks.
     "shared_headroom": _shared_headroom,
     # The largest utilisation of the pipes that compute, in active cycles.
-    "arithmetic_pipe": _arithmetic_pipe,
-    "issue_or_arithmetic": _issue_or_arithmetic,
+    "arithmetic_pipe": lambda k: _largest(k, *_ARITHMETIC),
+    "issue_or_arithmetic": lambda k: _largest(k, "issue_active", *_ARITHMETIC),
     # The mean time of a load, from Little's law.
     "load_latency": lambda k: KernelFacts(k, None).load_latency,
 }
@@ -265,23 +259,11 @@ class CardEvidence(ShownAsTables):
         return self.after.compare(self.before)
 
 
-class Cards(ShownAsTables, Mapping[str, Card]):
+class Cards(ShownAsTables, dict[str, Card]):
     """All cards by key: ``ado.cards["occupancy"]``."""
 
-    def __init__(self, *cards: Card) -> None:
-        self._cards = {card.key: card for card in cards}
-
-    def __getitem__(self, key: str) -> Card:
-        """Return a card; raise KeyError with a suggestion if no card has this name."""
-        if key not in self._cards:
-            raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self._cards))}")
-        return self._cards[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cards)
-
-    def __len__(self) -> int:
-        return len(self._cards)
+    def __missing__(self, key: object) -> Card:
+        raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self))}")
 
     def applying(self, m: Measurement) -> tuple[Card, ...]:
         """The cards whose indicators all hold for a measurement; empty without counters."""
@@ -293,13 +275,13 @@ def _read() -> Cards:
     folder = resources.files("adokernels.diagnosis")
     document = json.loads(folder.joinpath("cards.json").read_text(encoding="utf-8"))
     indicators = {name: _indicator(**fields) for name, fields in document["indicators"].items()}
-    found = []
+    found = Cards()
     for fields in document["cards"]:
         fields["indicators"] = tuple(indicators[name] for name in fields["indicators"])
         fields["strategy"] = tuple(fields["strategy"])
         fields["examples"] = tuple(Example(**example) for example in fields["examples"])
-        found.append(Card(**fields | {"validity": Validity(fields["validity"])}))
-    return Cards(*found)
+        found[fields["key"]] = Card(**fields | {"validity": Validity(fields["validity"])})
+    return found
 
 
 #: The thresholds of NVIDIA and of this package, by name.

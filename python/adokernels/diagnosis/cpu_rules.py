@@ -25,8 +25,6 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-import numpy as np
-
 from adokernels.diagnosis.evidence import REACHED, ceiling_named, highest_of_dram
 from adokernels.records.experiments import GIVEN, SMALLEST, Run
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance, Step
@@ -151,7 +149,7 @@ class _Tried:
     @property
     def lanes(self) -> int:
         """Elements of a vector register of the instruction set of the measurement."""
-        size = 8 if not self.m.problem.precision else _element_bytes(self.m)
+        size = 4 if self.m.problem.precision == "FP32" else 8
         return _REGISTER.get(str(self.m.context.get("isa")), 16) // size
 
     @property
@@ -294,18 +292,6 @@ class _Tried:
         if of_scalar >= _BUSY:
             return Kind.COMPUTE, SCALAR, min(of_scalar, 1.0), tuple(said)
         return Kind.LATENCY, CHAIN, None, tuple(said)
-
-
-def _element_bytes(m: Measurement) -> int:
-    """Size of the real elements of the first array; 8 if it is unknown."""
-    for operand in m.problem.operands:
-        if operand.shape:
-            try:
-                kind = np.dtype(operand.dtype)
-            except TypeError:
-                return 8
-            return min(max(kind.itemsize // (2 if kind.kind == "c" else 1), 1), 8)
-    return 8
 
 
 def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:

@@ -255,7 +255,8 @@ def _finding(
     tried: WhatIf | None = None,
 ) -> Finding:
     """The finding about a variant, with the effect of the next variant if there is one."""
-    advices, found = advise(m, machine), _limiter(m, machine, tried)
+    advices = advise(m, machine)
+    found = by_trials(m, tried) if tried is not None and m.profile is None else limiter(m, machine)
     done = bool(advices) and advices[0].step is Step.DONE
     return Finding(
         variant=m.variant,
@@ -279,13 +280,6 @@ def _experiments(sweep: Sweep, records: Iterable[WhatIf]) -> dict[str, WhatIf]:
             raise ValueError(f"what_if must have times of variants of {sweep.title}, got {given}")
         found[record.variant] = record
     return found
-
-
-def _limiter(m: Measurement, machine: Machine | None, record: WhatIf | None) -> Limiter:
-    """The limiter according to counters, or to experiments if there are no counters."""
-    if record is None or m.profile is not None:
-        return limiter(m, machine)
-    return by_trials(m, record)
 
 
 def _contradiction(found: Limiter, record: WhatIf | None) -> str:

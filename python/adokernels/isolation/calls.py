@@ -8,34 +8,35 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
-from adokernels.isolation.process import TICK, Candidate, CompilerProcess, Remote, well_formed
+from adokernels.isolation.process import (
+    TICK,
+    Candidate,
+    CompilerProcess,
+    Remote,
+    Reply,
+    well_formed,
+)
 from adokernels.model.checker import ELSEWHERE
-from adokernels.model.compiler import compile_cuda
+from adokernels.model.compiler import CompiledKernel, compile_cuda
+from adokernels.model.cuda_variant import KernelCall
 from adokernels.model.guarded import GuardedArray
+from adokernels.model.ladder import Ladder
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.own_variant import FunctionVariant, OwnCall, OwnVariant
 from adokernels.model.problem import Problem, Values, changed_values
 from adokernels.model.values import Renewal, is_array
 from adokernels.process import settings
 from adokernels.text import quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from adokernels.isolation.process import Reply
-    from adokernels.model.compiler import CompiledKernel
-    from adokernels.model.cuda_variant import KernelCall
-    from adokernels.model.ladder import Ladder
 
 #: Both bounds of the time of a call are reduced by this time, and by this share of the difference.
 _SLACK, _SLACK_SHARE = 40e-6, 0.01
@@ -85,11 +86,11 @@ class IsolatedCall(OwnCall):
         self._process, self._twin_process = process, twin
         given = problem.arguments, problem.host_arguments, problem.options
         #: The memory of the parent, which is copied to and from the process.
-        self._memory = Problem(problem.ladder, *given, "cpu", problem.result_types)
+        self.memory = Problem(problem.ladder, *given, "cpu", problem.result_types)
         keeps_strides = process.is_emulated and isinstance(variant, FunctionVariant)
         if not keeps_strides and (problem.device != "cpu" or process.library != "numpy"):
             # Kernels, and libraries other than NumPy, receive packed arrays.
-            self._memory.guarded_operands = [
+            self.memory.guarded_operands = [
                 GuardedArray(each.shape, each.dtype, "cpu") if is_array(each) else each
                 for each in problem.host_arguments
             ]
@@ -103,25 +104,11 @@ class IsolatedCall(OwnCall):
         self._intervals: list[tuple[float, float]] = []  # around verified and idle calls
         self._remote = Remote(process, self._blocks, **self._message)
 
-    @property
-    def sizes_are_checked(self) -> bool:
-        """Whether this or another call in the process was checked on edge cases."""
-        return self._process.sizes_are_checked
-
-    @sizes_are_checked.setter
-    def sizes_are_checked(self, value: bool) -> None:
-        self._process.sizes_are_checked = value
-
-    @property
-    def memory(self) -> Problem:
-        """The problem whose memory belongs to the parent."""
-        return self._memory
-
     # --- Memory -----------------------------------------------------------------------------------
 
     @cached_property
     def _blocks(self) -> list[GuardedArray]:
-        memory = self._memory
+        memory = self.memory
         memory.load(memory.values)
         found = (*memory.guarded_operands, *memory.guarded_results)
         return [block for block in found if isinstance(block, GuardedArray)]
@@ -131,12 +118,12 @@ class IsolatedCall(OwnCall):
         """The memory and the options of the problem, for the process."""
         operands, results = (
             [each.layout if isinstance(each, GuardedArray) else each for each in given]
-            for given in (self._memory.guarded_operands, self._memory.guarded_results)
+            for given in (self.memory.guarded_operands, self.memory.guarded_results)
         )
         return {
             "operands": operands,
             "results": results,
-            "options": self._memory.options,
+            "options": self.memory.options,
             "library": self._process.library,
             "device": self.problem.device_id,
             "out": self._process.writes_out,
@@ -152,8 +139,8 @@ class IsolatedCall(OwnCall):
     def _write(self, values: Values, *, warm: bool = False) -> None:
         """Write operands, and results with sentinel values, to the stopped process."""
         self._verify()
-        self._memory.load(values)
-        self._memory.poison()
+        self.memory.load(values)
+        self.memory.poison()
         self._reply = None
         self._remote.ask("ready", warm=warm)
         self._remote.write()
@@ -161,11 +148,11 @@ class IsolatedCall(OwnCall):
     def _read(self, values: Values, views: bool) -> Any:
         """The result of the last call; ValueError if other memory has changed."""
         answer = self._reply.answer if self._reply else {}
-        self._memory.forget()
+        self.memory.forget()
         self._remote.read()
         with well_formed():
             addresses = [*map(int, answer.get("arrays") or ())]
-            kinds = self._memory.result_types if addresses else ()
+            kinds = self.memory.result_types if addresses else ()
             found = [np.empty(kind.shape, kind.dtype) for kind in kinds]
             places = list(zip(addresses, found, strict=True))
         ranges = [(address, address + array.nbytes) for address, array in places]
@@ -173,9 +160,9 @@ class IsolatedCall(OwnCall):
             what = "a view of an operand" if answer.get("view") else "shared memory"
             raise ValueError(f"wrong result: it returns {what}, not data")
         self._process.read((at, array.reshape(-1).view(np.uint8)) for at, array in places)
-        self._memory.require_intact(values, results=bool(found))
+        self.memory.require_intact(values, results=bool(found))
         if not found:
-            return self._memory.results()
+            return self.memory.results()
         return tuple(found) if len(found) > 1 else found[0]
 
     # --- Calls ------------------------------------------------------------------------------------
@@ -191,15 +178,15 @@ class IsolatedCall(OwnCall):
 
     def run(self) -> Any:
         """The result for the operands of the problem."""
-        return self.computed(self._memory.values)
+        return self.computed(self.memory.values)
 
     def _renewal(self, array: NDArray[Any]) -> Renewal:
-        task = self._memory.task
+        task = self.memory.task
         return Renewal.drawn(array, self._rng, task.core is None or task.adjusted is not None)
 
     def _prepare(self) -> None:
         """Verify the last sample, and write operands that no earlier call had."""
-        values = changed_values(self._memory, lambda array: self._renewal(array).of(array))
+        values = changed_values(self.memory, lambda array: self._renewal(array).of(array))
         self._write(values, warm=self._warm)
         self._prepared = values
 
@@ -343,7 +330,7 @@ class IsolatedKernel(IsolatedCall):
     def _units(self) -> list[tuple[np.dtype[Any], bool]]:
         """Per block: the type of the elements that are renewed, and whether they are multiplied."""
         found = []
-        operands = len(self._blocks) - len(self._memory.guarded_results)
+        operands = len(self._blocks) - len(self.memory.guarded_results)
         for place, block in enumerate(self._blocks):
             size = block.dtype.itemsize // (1 + (block.dtype.kind == "c"))
             multiplied = place < operands and block.dtype.kind in "fc" and size in _FLOATS
@@ -365,12 +352,8 @@ class IsolatedKernel(IsolatedCall):
             )
             known = compile_cuda(text, "renew")
             renew.append((known.code, known.symbol))
-        plan = {
-            "launches": self._plan.stored_launches(),
-            "renew": renew,
-            "units": [unit for unit, _ in self._units],
-        }
-        return message | {"plan": plan}
+        units = [unit for unit, _ in self._units]
+        return message | {"plans": self._plan.plans, "renew": renew, "units": units}
 
     def _compare(self, interval: float) -> None:
         """Do nothing: the times of the runner are trusted."""
@@ -405,18 +388,18 @@ class IsolatedKernel(IsolatedCall):
         launches in one interval; the additional overhead is subtracted.
         """
         self._verify()
-        arrays = [a for a in self._memory.host_arguments if is_array(a)]
+        arrays = [a for a in self.memory.host_arguments if is_array(a)]
         drawn = [[self._renewal(array) for array in arrays] for _ in range(repeats)]
         keep = int(self._rng.integers(repeats)) if self._is_chosen() else -1
-        new = self._base is not self._memory.values
+        new = self._base is not self.memory.values
         if new:
-            self._write(self._memory.values)
-            self._base = self._memory.values
+            self._write(self.memory.values)
+            self._base = self.memory.values
         changes = list(map(self._change, drawn))
         answer = self._remote.ask("sample", changes=changes, cold=cold, keep=keep, base=new)
         if keep >= 0:
             renewals = iter(drawn[keep])
-            self._taken = changed_values(self._memory, lambda array: next(renewals).of(array))
+            self._taken = changed_values(self.memory, lambda array: next(renewals).of(array))
         seconds = max(answer["seconds"] - answer["overhead"] * (1 - 1 / repeats), TICK)
         return seconds, answer["hertz"], answer["blocked"], answer["waited"]
 

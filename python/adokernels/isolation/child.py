@@ -20,10 +20,8 @@ import signal
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 _LONGEST = 16  # bytes of a message, which is the size of a pickle
 _LONGEST_TEXT = 10_000

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from adokernels import _core
 from adokernels.isolation.child import FunctionOnHost, HostBlock
+from adokernels.kernels.launch import Plan
 from adokernels.model.checker import computes_early
 from adokernels.model.compiler import CompilationError, compiled
 from adokernels.model.libraries import DeviceView, as_library, result_on_host, share_memory
 from adokernels.model.own_variant import call_emulated
 from adokernels.process import ALL_CHECKS, settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 _THREADS, _MOST_BLOCKS = 256, 1 << 16
 #: Launches with which the overhead of a single launch is measured.
@@ -99,28 +97,19 @@ class _Kernel:
         #: The host memory that the parent reads and writes.
         self.blocks = [block.host for block in blocks]
         self._sizes = [block.array.nbytes for block in blocks]
-        self._plan = message["plan"]
-
-    def _load(self, device: str | None = None) -> list[_core.CudaKernel]:
-        """The kernels; those with the same code are in one module and share its variables."""
-        codes = {launch["kernel"][0]: None for launch in self._plan["launches"]}
-        modules = {code: _core.CudaModule(code, device) for code in codes}
-        kernels = (launch["kernel"] for launch in self._plan["launches"])
-        return [modules[code].kernel(symbol) for code, symbol in kernels]
+        self._plans: list[Plan] = message["plans"]
+        self._modules: dict[bytes, _core.CudaModule] = {}
 
     def _launches(
-        self, kernels: Sequence[_core.CudaKernel], addresses: Sequence[int]
+        self, addresses: Sequence[int], device: str | None = None
     ) -> list[_core.KernelLaunch]:
-        found = []
-        for kernel, plan in zip(kernels, self._plan["launches"], strict=True):
-            arguments = [
-                a if isinstance(a, bytes) else np.uintp(addresses[a]).tobytes()
-                for a in plan["arguments"]
-            ]
-            zeroed = [(addresses[i], self._sizes[i]) for i in plan["zeroed"]]
-            shape = plan["grid"], plan["block"], plan["shared_bytes"]
-            found.append(kernel.launch(*shape, arguments, zeroed))
-        return found
+        """The launches; kernels with the same code are in one module and share its variables."""
+        for plan in self._plans:
+            if plan.code not in self._modules:
+                self._modules[plan.code] = _core.CudaModule(plan.code, device)
+        kernels = (self._modules[plan.code].kernel(plan.symbol) for plan in self._plans)
+        pairs = zip(self._plans, kernels, strict=True)
+        return [plan.launch(kernel, addresses, self._sizes) for plan, kernel in pairs]
 
     def ready(self, *, warm: bool) -> None:
         """Do nothing: each launch has a trusted preparation."""
@@ -133,18 +122,17 @@ class KernelOnDevice(_Kernel):
         _core.set_device(message["device"])
         self._blocks = [_Block(layout) for layout in _layouts(message)]
         super().__init__(message, self._blocks)
-        renew = [_core.CudaModule(code).kernel(symbol) for code, symbol in self._plan["renew"]]
+        renew = [_core.CudaModule(code).kernel(symbol) for code, symbol in message["renew"]]
         #: Each block with the kernel that renews it, and the type of its elements for this kernel.
-        self._renewed = list(zip(self._blocks, renew, self._plan["units"], strict=True))
-        self._prepared = self._launches(self._load(), [block.address() for block in self._blocks])
-        self._overhead = self._measured_overhead(renew[0])
+        self._renewed = list(zip(self._blocks, renew, message["units"], strict=True))
+        self._prepared = self._launches([block.address() for block in self._blocks])
+        self._overhead = self._measured_overhead(renew[0], message["units"][0])
 
-    def _measured_overhead(self, kernel: _core.CudaKernel) -> float:
+    def _measured_overhead(self, kernel: _core.CudaKernel, unit: np.dtype[Any]) -> float:
         """The extra seconds of a single launch, compared with one of many, for an empty kernel.
 
         It is a mean of many samples, because events have a resolution of half a microsecond.
         """
-        unit = self._plan["units"][0]
         arguments = [bytes(8)] * 4 + [unit.type(0).tobytes()]
         empty = kernel.launch((1, 1, 1), (1, 1, 1), 0, arguments)
 
@@ -219,8 +207,7 @@ class KernelOnEmulator(_Kernel):
         #: Why the emulator refuses a kernel; empty if it does not.
         self.refusal = ""
         try:
-            self._kernels = self._load("emulator")
-            for launch in self._launches(self._kernels, [0] * len(self._blocks)):
+            for launch in self._launches([0] * len(self._blocks), "emulator"):
                 launch.info()
         except _core.Unavailable as error:
             self.refusal = str(error)
@@ -228,9 +215,8 @@ class KernelOnEmulator(_Kernel):
     def call(self) -> dict[str, Any]:
         """Execute the kernels once on the blocks of the host."""
         copies = [_core.to_device(b.array, "emulator") for b in self._blocks]
-        names = self._plan["launches"][0]["names"]
-        addresses = list(map(_core.emulated_address, copies, names))
-        for launch in self._launches(self._kernels, addresses):
+        addresses = list(map(_core.emulated_address, copies, self._plans[0].names))
+        for launch in self._launches(addresses):
             launch.run(0)
         for block, copied in zip(self._blocks, copies, strict=True):
             block.array[...] = copied.numpy()

@@ -9,8 +9,10 @@ import math
 import sys
 import sysconfig
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -19,17 +21,11 @@ from adokernels.isolation.sandbox import Sandbox
 from adokernels.model.arguments import Parameter
 from adokernels.model.compiler import CompilationError, CompiledKernel
 from adokernels.model.cuda_variant import CudaVariant
+from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import FunctionVariant, OwnVariant
-from adokernels.model.problem import Broken
+from adokernels.model.problem import Broken, Problem
 from adokernels.model.values import is_array
 from adokernels.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from adokernels.model.guarded import GuardedArray
-    from adokernels.model.problem import Problem
 
 #: Bytes that a process may use: a constant, and a multiple of the operands.
 _MEMORY, _MEMORY_FACTOR = 4 << 30, 16
@@ -97,7 +93,7 @@ class Candidate(Sandbox):
         kind = "Kernel" if isinstance(variant, CudaVariant) else "Function"
         kind += "OnEmulator" if self.is_emulated else "OnDevice"
         super().__init__(seconds, memory, on_device=kind if problem.device == "cuda" else "")
-        self.library, self.writes_out, self.sizes_are_checked = "numpy", False, False
+        self.library, self.writes_out = "numpy", False
         #: Numbers of unused problems. The process frees their memory when it prepares the next one.
         self.unused: list[int] = []
         if not isinstance(variant, FunctionVariant):
@@ -140,8 +136,7 @@ class CompilerProcess(Sandbox):
             facts = json.loads(data.tobytes())
             if "error" not in facts:
                 facts["code"] = base64.b64decode(facts["code"])
-                if facts["parameters"] is not None:
-                    facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
+                facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
                 return CompiledKernel(**facts)
         raise CompilationError(str(facts["error"]), str(facts["log"]), file, source)
 

@@ -21,22 +21,20 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from adokernels._core import Unavailable
 from adokernels.model.problem import Broken
 from adokernels.text import printable, quantity
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    #: Addresses of the child, with arrays of bytes in the memory of this process.
-    Places = Iterable[tuple[int, NDArray[np.uint8]]]
+#: Addresses of the child, with arrays of bytes in the memory of this process.
+Places = Iterable[tuple[int, NDArray[np.uint8]]]
 
 #: The program of the child. The interpreter runs the file: importing it would import the package.
 _PROGRAM = Path(__file__).with_name("child.py")

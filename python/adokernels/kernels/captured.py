@@ -7,30 +7,27 @@ import json
 import linecache
 import os
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.kernels.emulated import emulated, is_emulated
 from adokernels.kernels.launch import emulated_kernel, on_emulator
 from adokernels.records import loading
+from adokernels.records.loading import Record
 from adokernels.storage import replace_file
 from adokernels.text import require
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from adokernels.records.loading import Record
-
 _KIND, _VERSION = "captured launch", 1
 _WORD = 8  # the bytes of an address
+_WHEN = ("before", "after")
 
 
 class Allocation(NamedTuple):
@@ -122,9 +119,9 @@ class CapturedLaunch:
         """The addresses in the arguments."""
         ends = [(a.address, a.address + len(a.before or b"")) for a in self.allocations]
         return tuple(
-            Pointer(number, at, i, word - low)
+            Pointer(number, _WORD * at, i, int(word) - low)
             for number, argument in enumerate(self.arguments)
-            for at, word in _words_of(argument)
+            for at, word in enumerate(_words_of(argument))
             for i, (low, high) in enumerate(ends)
             if low <= word < high
         )
@@ -135,8 +132,7 @@ class CapturedLaunch:
         found = [self.lacks] * bool(self.lacks)
         high = np.array([a.address >> 32 for a in self.allocations], np.uint64)
         for i, allocation in enumerate(self.allocations):
-            content = allocation.before or b""
-            words = np.frombuffer(content[: len(content) // _WORD * _WORD], np.uint64)
+            words = _words_of(allocation.before or b"")
             if np.isin(words >> np.uint64(32), high).any():
                 found.append(f"allocation {i} may contain addresses, which are not replaced")
         if not self.lacks and not self.changed:
@@ -146,15 +142,6 @@ class CapturedLaunch:
         if not self.ptx:
             found.append("there is no PTX, so it runs only on GPUs")
         return tuple(found)
-
-    @property
-    def registers(self) -> int | None:
-        """Registers per thread; None without machine code."""
-        if not self.cubin:
-            return None
-        from adokernels.machine_code import kernels_in  # imports a library that few need
-
-        return next(k.registers for k in kernels_in(self.cubin) if k.symbol == self.symbol)
 
     def _require(self, reason: str) -> None:
         if reason:
@@ -273,7 +260,7 @@ class CapturedLaunch:
             file.writestr("kernel.cubin", self.cubin)
             file.writestr("kernel.ptx", self.ptx)
             for i, allocation in enumerate(self.allocations):
-                for when in ("before", "after"):
+                for when in _WHEN:
                     if (content := getattr(allocation, when)) is not None:
                         file.writestr(f"{i}.{when}", content)
         replace_file(path, stored.getvalue())
@@ -312,10 +299,9 @@ class Launches(Sequence[CapturedLaunch]):
 _PLAIN = ("symbol", "shared_bytes", "arch", "seconds", "lacks", "sources", "device")
 
 
-def _words_of(argument: bytes) -> Iterator[tuple[int, int]]:
-    """The positions and values of the aligned words of an argument."""
-    for at in range(0, len(argument) - _WORD + 1, _WORD):
-        yield at, int.from_bytes(argument[at : at + _WORD], "little")
+def _words_of(content: bytes) -> NDArray[np.uint64]:
+    """The aligned words of an argument or of memory."""
+    return np.frombuffer(content[: len(content) // _WORD * _WORD], np.uint64)
 
 
 def load(path: str | Path) -> Record | CapturedLaunch:
@@ -363,6 +349,3 @@ def load_launch(path: str | Path) -> CapturedLaunch:
             )
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a captured launch: {error}") from error
-
-
-_WHEN = ("before", "after")

@@ -1,33 +1,22 @@
-"""The launch of a kernel that was compiled at run time: on the emulator, or in another process."""
+"""Launches of kernels that were compiled at run time: on the emulator, or in another process."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from typing_extensions import Self
 
 #: Memory whose address the program knows and may pass to kernels as a number. The key is its first
 #: address. The value is the address after its end, and a function that tests whether it exists.
 _known: dict[int, tuple[int, Callable[[], bool]]] = {}
-
-
-@dataclass(frozen=True)
-class Result:
-    """An array that the kernel writes; it has no values before the launch."""
-
-    shape: tuple[int, ...]
-    dtype: str
 
 
 def array_of(name: str, value: Any) -> NDArray[Any] | None:
@@ -56,12 +45,18 @@ def memory_of(array: NDArray[Any]) -> tuple[int, int]:
 
 def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
     """The address of the first byte of an array, and the address after its last byte."""
-    first = array.ctypes.data
-    if array.size == 0:
-        return first, first
-    reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
-    below, above = (sum(f(step, 0) for step in reach) for f in (min, max))
-    return first + below, first + above + array.itemsize
+    below, above = reach(array.shape, array.strides, array.itemsize)
+    return array.ctypes.data - below, array.ctypes.data + above
+
+
+def reach(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> tuple[int, int]:
+    """The bytes of an array below its first element, and from its first element on."""
+    if 0 in shape:
+        return 0, 0
+    if strides is None:
+        return 0, math.prod(shape) * itemsize
+    steps = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
+    return -sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps) + itemsize
 
 
 def _bytes_at(low: int, high: int) -> NDArray[np.uint8]:
@@ -102,7 +97,7 @@ class _Shared(NamedTuple):
     copy: _core.DeviceArray
 
     @classmethod
-    def of(cls, arrays: Sequence[NDArray[Any]]) -> list[Self]:
+    def of(cls, arrays: Sequence[NDArray[Any]]) -> list[_Shared]:
         """Copy the memory of arrays, unless the program knows its address.
 
         Arrays that share memory still share it.
@@ -167,47 +162,48 @@ def emulated_kernel(ptx: bytes, symbol: str) -> _core.CudaKernel:
         raise _core.Unavailable(str(error)) from error
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Launch:
-    """A kernel, its launch configuration and its arguments, in host memory.
+def emulate(
+    code: bytes,
+    symbol: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    shared_bytes: int,
+    arguments: Mapping[str, NDArray[Any] | bytes],
+) -> None:
+    """Execute a kernel of PTX on the emulator. Its arrays then have the values that it wrote.
 
-    There is one argument per parameter of the kernel, with a name. For an array or a
-    :class:`Result`, the kernel receives an address in device memory. Bytes are the value of the
-    parameter.
+    There is one argument per parameter of the kernel, by its name. For an array, the kernel
+    receives an address. Bytes are the value of the parameter.
     """
+    arrays = {name: each for name, each in arguments.items() if isinstance(each, np.ndarray)}
+    with _known_memory(), on_emulator(list(arrays.values()), list(arrays)) as addresses:
+        pointers = (np.uintp(address).tobytes() for address in addresses)
+        values = [e if isinstance(e, bytes) else next(pointers) for e in arguments.values()]
+        emulated_kernel(code, symbol).launch(grid, block, shared_bytes, values).run(0)
 
-    code: bytes  # a cubin; PTX for the emulator
+
+class Plan(NamedTuple):
+    """The launch of a kernel in any process: numbers of arrays stand for their addresses."""
+
+    code: bytes
     symbol: str  # the kernel's mangled name
     grid: tuple[int, ...]
     block: tuple[int, ...]
-    shared_bytes: int = 0
-    arguments: tuple[NDArray[Any] | Result | bytes, ...] = ()
-    names: tuple[str, ...] = ()
+    shared_bytes: int
+    arguments: Sequence[int | bytes]
+    names: Sequence[str]  # of the arrays
+    zeroed: Sequence[int]  # arrays that are set to 0 before the launch
 
-    def prepare(self) -> tuple[_core.KernelLaunch, list[_core.DeviceArray]]:
-        """Load the kernel and copy the arrays to the GPU.
+    def values(self, addresses: Sequence[int]) -> list[bytes]:
+        """The values of the parameters."""
+        return [
+            a if isinstance(a, bytes) else np.uintp(addresses[a]).tobytes() for a in self.arguments
+        ]
 
-        Keep the returned arrays alive as long as the launch is used.
-        """
-        arrays, values = [], []
-        for argument in self.arguments:
-            if isinstance(argument, bytes):
-                values.append(argument)
-                continue
-            is_result = isinstance(argument, Result)
-            array = np.zeros(argument.shape, argument.dtype) if is_result else argument
-            arrays.append(_core.to_device(array))
-            pointer = arrays[-1].__cuda_array_interface__["data"][0]
-            values.append(np.uintp(pointer).tobytes())
-        kernel = _core.CudaModule(self.code).kernel(self.symbol)
-        return kernel.launch(self.grid, self.block, self.shared_bytes, values), arrays
-
-    def emulate(self) -> None:
-        """Execute the kernel on the emulator. Its arrays then have the values that it wrote."""
-        kernel = emulated_kernel(self.code, self.symbol)
-        pairs = zip(self.names, self.arguments, strict=True)
-        arrays = {name: each for name, each in pairs if isinstance(each, np.ndarray)}
-        with _known_memory(), on_emulator(list(arrays.values()), list(arrays)) as addresses:
-            pointers = (np.uintp(address).tobytes() for address in addresses)
-            values = [e if isinstance(e, bytes) else next(pointers) for e in self.arguments]
-            kernel.launch(self.grid, self.block, self.shared_bytes, values).run(0)
+    def launch(
+        self, kernel: _core.CudaKernel, addresses: Sequence[int], sizes: Sequence[int]
+    ) -> _core.KernelLaunch:
+        """The launch for arrays with these addresses and sizes in bytes."""
+        zeroed = [(addresses[i], sizes[i]) for i in self.zeroed]
+        shape = self.grid, self.block, self.shared_bytes
+        return kernel.launch(*shape, self.values(addresses), zeroed)

@@ -19,7 +19,7 @@ from numba.cuda.cudadrv import devices
 
 from adokernels import _core
 from adokernels.kernels.interception import replaced, untested
-from adokernels.kernels.launch import Launch, array_of, know_address, memory_of
+from adokernels.kernels.launch import array_of, emulate, know_address, memory_of
 
 _TESTED = "0.30"
 #: The number of threads per block of ``kernel.forall(n)``, which a driver would choose.
@@ -136,6 +136,8 @@ def _configured(
     grid, block = dispatcher.normalize_kernel_dimensions(griddim, blockdim)
 
     def launch(*arguments: Any) -> None:
+        if 0 in (*grid, *block):
+            raise ValueError(f"grid and block must be at least 1, got {grid} and {block}")
         _launch(kernel, grid, block, sharedmem, arguments)
 
     return launch
@@ -186,15 +188,7 @@ def _launch(kernel: Any, grid: Any, block: Any, shared_bytes: int, arguments: An
         for extension in reversed(kernel.extensions or ()):
             kind, value = extension.prepare_args(kind, value, stream=0, retr=[])  # noqa: PLW2901
         _add(flat, records, name, kind, value)
-    Launch(
-        code=cache[key],
-        symbol=kernel.__name__,
-        grid=grid,
-        block=block,
-        shared_bytes=shared_bytes,
-        arguments=tuple(flat.values()),
-        names=tuple(flat),
-    ).emulate()
+    emulate(cache[key], kernel.__name__, grid, block, shared_bytes, flat)
     for record, copy in records:
         for field in record.dtype.names:
             record[field] = copy[field]

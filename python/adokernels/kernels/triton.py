@@ -24,7 +24,7 @@ from triton.runtime import autotuner, driver, jit
 
 from adokernels import _core
 from adokernels.kernels.interception import Refusing, replaced, untested
-from adokernels.kernels.launch import Launch, array_of, know_address, memory_of
+from adokernels.kernels.launch import array_of, emulate, know_address, memory_of
 from adokernels.machine_code import kernels_in
 
 _TESTED = "3.9"
@@ -130,17 +130,9 @@ def _launch(
         return
     for name in ("global_scratch", "profile_scratch"):
         found[name] = np.zeros(programs * getattr(metadata, f"{name}_size"), np.uint8)
-    launch = Launch(
-        code=kernel[0],
-        symbol=kernel[1],
-        grid=(x, y, z),
-        block=(32 * metadata.num_warps,),
-        shared_bytes=metadata.shared,
-        arguments=tuple(found.values()),
-        names=tuple(found),
-    )
+    block = (32 * metadata.num_warps,)
     try:
-        launch.emulate()
+        emulate(*kernel, (x, y, z), block, metadata.shared, found)
     finally:
         described.clear()
 

@@ -24,6 +24,10 @@ from adokernels.model.libraries import address_range, is_on_device
 _ARCH = f"compute_{LATEST_COMPUTE}"
 #: Machine code of earlier captures, by mangled C++ name: libraries do not load another version.
 _seen: dict[str, bytes] = {}
+_SEVERAL = (
+    "several modules have a kernel of this name, and the driver does not tell which one was "
+    "launched; capture it in a process that loads only one of them"
+)
 _FILES = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -149,22 +153,32 @@ def launches_of(
 ) -> list[CapturedLaunch]:
     """Convert the records of the core to launches, with the code of their kernels."""
     codes: dict[tuple[int, str, int], dict[str, Any]] = {}
+    several: dict[tuple[int, str, int], bool] = {}
     found = []
     for record in records:
         symbol, modules = record["symbol"], record["modules"]
         key = record["function"], symbol, modules
         if key not in codes:
-            loaded = (c for c in reversed(cubins[:modules]) if symbol.encode() + b"\0" in c)
-            cubin = next(loaded, b"") or _seen.get(symbol, b"")
+            loaded = list(dict.fromkeys(c for c in cubins[:modules] if _has(c, symbol)))
+            exact = any(each.function == key[0] and each.cubin for each in known)
+            several[key] = len(loaded) > 1 and not exact
+            cubin = loaded[-1] if loaded else _seen.get(symbol, b"")
             codes[key] = _code_of(symbol, key[0], cubin, known, compute)
             if symbol.startswith("_Z"):
                 _seen[symbol] = codes[key]["cubin"]
         code = codes[key]
         fields = {k: v for k, v in record.items() if k not in ("function", "modules")}
+        if several[key]:
+            fields["lacks"] = record["lacks"] or _SEVERAL
         fields["arguments"] = tuple(record["arguments"])
         fields["allocations"] = tuple(Allocation(*each) for each in record["allocations"])
         found.append(CapturedLaunch(**fields, **code, arch=f"sm_{compute}", device=device))
     return found
+
+
+def _has(cubin: bytes, symbol: str) -> bool:
+    """Whether machine code has a kernel of this name, by the name of its section."""
+    return f".text.{symbol}\0".encode() in cubin
 
 
 def _code_of(
@@ -188,7 +202,7 @@ def _code_of(
     if fatbin := _core.fatbins().get(symbol):
         ptx = ptx_in(fatbin, LATEST_COMPUTE).rstrip(b"\0").decode()
         built = cubins_in(fatbin, compute).values()
-        cubin = cubin or next((code for code in built if symbol.encode() in code), b"")
+        cubin = cubin or next((code for code in built if _has(code, symbol)), b"")
     files = {path: "".join(linecache.getlines(path)) for path in _FILES.findall(ptx)}
     texts = {path: text for path, text in files.items() if text}
     return {"cubin": cubin, "ptx": ptx, "sources": texts | sources}

@@ -24,6 +24,7 @@ from adokernels.model.checker import Checker
 from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Ladder, check_options
+from adokernels.model.own_ladder import extended
 from adokernels.model.own_ladder import ladder as own_ladder
 from adokernels.model.own_variant import OwnVariant
 from adokernels.model.problem import Broken
@@ -129,13 +130,15 @@ def check(
     if not timeout > 0:
         raise ValueError(f"timeout must be positive, got {timeout!r}")
     is_member = isinstance(variant, OwnVariant) and variant.owner is ladder
-    extended = ladder if is_member else ladder.with_variants(variant)
-    ours = extended[variant.name] if is_member else extended.variants[-1]
+    whole = extended(ladder, [] if is_member else [variant])
+    if is_member:
+        whole.replace(variant)  # it can differ from the member of this name
+    ours = whole[variant.name] if is_member else whole.variants[-1]
     emulated = device == "emulator"
     names = ladder.name, ours.name
     with Isolation(timeout) if isolated else nullcontext() as isolation:
         facts: dict[str, Any] = {"isolated": isolated}
-        used = isolation.ladder(extended) if isolation else extended
+        used = isolation.ladder(whole) if isolation else whole
         if why := ours.why_unavailable_on(device or ours.device):
             # The compiler does not need a GPU.
             tested = used[ours.name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import pickle
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from adokernels.measuring.stored_call import (
 )
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
-from adokernels.model.source import shipped_path, sources_folder
+from adokernels.model.source import given_path, shipped_path, sources_folder
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 from adokernels.text import kind_of
 
@@ -145,7 +144,7 @@ def kernel_work(
     labels = {"routine": work.ladder.name, "variant": work.name, "block": block}
     sass = partial(work.sass, *args, block=block, **options)
     if launch := work.source_launch(args, options, block):
-        problem = work.ladder.problem(*args, variant=work.name, **options)
+        problem = work.ladder.problem(*args, device="cpu", **options)
         texts = {part.path: part.text for part in work.source.parts}
         return KernelWork([launch], Sources(texts=texts), labels | {"problem": str(problem)}, sass)
     call = StoredCall.of(work, args, options, block)
@@ -208,17 +207,9 @@ class Sources:
     texts: Mapping[str, str] = field(default_factory=dict)  # texts by name in the compilation
 
     def path_of(self, recorded: str) -> str:
-        """The name of a source file from its path on the machine that compiled it.
-
-        The compiler prefixes a relative name with its working directory.
-        """
-        recorded = os.path.normpath(recorded) if recorded else ""
-        parts = Path(recorded).parts
-        for name in self.texts:
-            named = Path(os.path.normpath(name)).parts
-            if named == parts[-len(named) :]:
-                return name
-        return shipped_path(recorded) if self.root else recorded
+        """The name of a source file from its path on the machine that compiled it."""
+        found = given_path(recorded, self.texts)
+        return shipped_path(found) if self.root else found
 
     def line_of(self, path: str, line: int) -> str:
         """The code of a line; empty if the file cannot be read or has fewer lines."""

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.kernels.captured import CapturedLaunch
-from adokernels.kernels.launch import Launch
 from adokernels.model.ladder import Variant
 from adokernels.model.libraries import on_host
 from adokernels.model.problem import Block, Call
@@ -61,7 +60,7 @@ class StoredCall:
 
 
 #: What the fresh process runs.
-Stored = StoredCall | Sequence[Launch] | Sequence[CapturedLaunch]
+Stored = StoredCall | Sequence[CapturedLaunch]
 
 
 def store(work: Stored, folder: Path) -> None:

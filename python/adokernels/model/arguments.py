@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 #: NumPy's types for the fundamental types of C++, by their demangled names.
 _SCALARS = {
@@ -71,12 +69,8 @@ def packed(
     """The bytes of an argument for the parameter with this number, from 1.
 
     Arrays become their addresses. Numbers are converted if NumPy's rule 'same_kind' permits it.
-    Integers are converted to other types of integers if the value fits.
-
-    Raises
-    ------
-    ArgumentError
-        If the argument does not fit the parameter.
+    Integers are converted to other types of integers if the value fits. ArgumentError is raised if
+    the argument does not fit the parameter.
     """
     place = f"the kernel's parameter {number} is {parameter.words}"
     if isinstance(value, np.ndarray) and value.ndim == 0:

@@ -43,12 +43,7 @@ class Given:
 def given_source(source: Any) -> Given:
     """The source in a string, in bytes, in a file, or in an object of CuPy or cuda.core.
 
-    Raises
-    ------
-    TypeError
-        If the object has no source.
-    ValueError
-        If bytes are neither text nor a cubin or fat binary.
+    TypeError is raised if an object has no source, and ValueError for bytes of another kind.
     """
     if isinstance(source, str):
         if re.fullmatch(r"\S+\.(cuh?|ptx|cubin)", source):
@@ -87,12 +82,7 @@ def is_ptx(text: str) -> bool:
 def loaded(given: Given, kernel: str, file: str, arch: str | None) -> CompiledKernel:
     """A kernel of PTX or of a binary; PTX if `arch` begins with "compute", else a cubin.
 
-    Raises
-    ------
-    Unavailable
-        If the source has no code of this kind for `arch`.
-    ValueError
-        If it has no kernel of this name.
+    Unavailable is raised if the source has no such code, and ValueError if it has no such kernel.
     """
     text, binary = given.text, given.binary
     if arch is None and not _core.why_no_cuda():

@@ -16,25 +16,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import address_range, require_no_view, result_on_host
-from adokernels.model.problem import Broken, Values, changed_values
-from adokernels.model.values import as_tuple, is_array, rotated
+from adokernels.model.problem import Block, Broken, Call, Problem, Values, changed_values
+from adokernels.model.values import Errors, as_tuple, is_array, rotated
 from adokernels.text import failure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from adokernels.model.problem import Call, Problem
-    from adokernels.model.values import Errors
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
@@ -51,6 +45,8 @@ class Checker:
 
     def __init__(self, problem: Problem) -> None:
         self.ladder, self.problem = problem.ladder, problem
+        #: The variants that were checked on edge cases, with their block shapes.
+        self.sized = set[tuple[str, Block | None]]()
         self._rng = np.random.default_rng()
         self._rejected: list[str] = []  # drawn problems that the reference rejects
         try:
@@ -71,7 +67,7 @@ class Checker:
 
         Own variants are first checked on edge cases. The built-in ones have the contract tests.
         """
-        if not call.built_in and not call.sizes_are_checked:
+        if not call.built_in and (call.variant, call.block) not in self.sized:
             self.sizes(call)
         return self._check(self.problem, call, self.problem.values)
 
@@ -80,7 +76,7 @@ class Checker:
         for problem in self._edge_cases:
             if not problem.why_not(call.variant):
                 self._check(problem, call, problem.values, views=True)
-        call.sizes_are_checked = True
+        self.sized.add((call.variant, call.block))
 
     def refused(self, variant: str) -> tuple[str, ...]:
         """The edge cases that a variant or the reference refuses, with its reasons."""

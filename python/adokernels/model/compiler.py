@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core, toolkit
 from adokernels.model.arguments import Parameter, parameters_in
 from adokernels.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _ARCH_WITHOUT_GPU = "sm_90"
 _LONGEST_LOG = 1 << 16  # characters
@@ -62,7 +60,7 @@ class CompiledKernel:
     file: str
     source: str = field(repr=False)
     log: str = field(repr=False)  # the compiler's warnings
-    parameters: tuple[Parameter, ...] | None = field(default=None, repr=False)  # None: unknown
+    parameters: tuple[Parameter, ...] = field(repr=False)
     options: tuple[tuple[str, str], ...] = ()
 
 
@@ -155,6 +153,8 @@ def _nvrtc_options(options: Sequence[str]) -> list[tuple[str, str]]:
             raise ValueError(f"options must be among {', '.join(known.values())}, got {option!r}")
         if name in _WITH_VALUE and not equals:
             value = next(remaining, "")
+        if name == "-std" and value in ("c++03", "c++11"):
+            raise ValueError(f"-std must be c++14 or later, got {value}")
         found.append((name, value))
     return found
 
@@ -233,12 +233,7 @@ def why_no_compiler() -> str:
 
 @lru_cache(maxsize=256)
 def compiled(
-    source: str,
-    kernel: str,
-    arch: str,
-    file: str,
-    options: tuple[tuple[str, str], ...],
-    typed: bool = True,
+    source: str, kernel: str, arch: str, file: str, options: tuple[tuple[str, str], ...]
 ) -> CompiledKernel:
     """The kernel for arguments that :func:`compile_cuda` has checked."""
     nvrtc = _nvrtc()
@@ -251,10 +246,8 @@ def compiled(
     flags += [f"-arch={arch}", "-lineinfo", *(f"-I={folder}" for folder in folders if folder)]
     if not any(name == "-std" for name, _ in options):
         flags.append("-std=c++20")
-    names = [kernel]
-    if typed:
-        names.append(_PARAMETERS.format(kernel))
-        flags.append(f"--pre-include={_PARAMETERS_HEADER}")
+    flags.append(f"--pre-include={_PARAMETERS_HEADER}")
+    names = kernel, _PARAMETERS.format(kernel)
 
     def checked(call: Any, *arguments: Any) -> Any:
         status, *values = call(*arguments)
@@ -289,7 +282,7 @@ def compiled(
             code = ptx.replace(f'"{Path.cwd() / file}"'.encode(), f'"{file}"'.encode())
         else:
             code = output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
-        symbol, *types = (
+        symbol, types = (
             checked(nvrtc.nvrtcGetLoweredName, program, name.encode()).decode() for name in names
         )
         return CompiledKernel(
@@ -301,13 +294,8 @@ def compiled(
             source=source,
             log=log(),
             options=options,
-            parameters=parameters_in(_core.kernel_name(types[0])) if typed else None,
+            parameters=parameters_in(_core.kernel_name(types)),
         )
-    except CompilationError as error:
-        if typed and all(place == _NAME_MAP for place, _ in _ERROR.findall(error.log)):
-            # The standard is before C++14, or the kernel does not exist.
-            return compiled.__wrapped__(source, kernel, arch, file, options, typed=False)
-        raise
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -330,8 +318,9 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
     errors = _ERROR.findall(log)
     if errors and all(place == _NAME_MAP for place, _ in errors):
         names = ", ".join(kernels_in(source)) or "none"
+        reason = next(text for _, text in errors if "adokernels_parameters" not in text)
         message = (
-            f"kernel must name one __global__ function of {file}, got {kernel!r}: {errors[0][1]}; "
+            f"kernel must name one __global__ function of {file}, got {kernel!r}: {reason}; "
             f"__global__ functions found: {names}"
         )
         return CompilationError(message, log, file, source)

@@ -10,34 +10,28 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from adokernels import _core
+from adokernels.kernels.captured import Allocation, CapturedLaunch
 from adokernels.kernels.emulated import LATEST_COMPUTE
-from adokernels.kernels.launch import Launch, Result
+from adokernels.kernels.launch import Plan
 from adokernels.machine_code import kernels_in, sass_of
 from adokernels.model.arguments import ArgumentError, Parameter, packed
 from adokernels.model.binary import Given, given_source, is_ptx, loaded, with_type
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
-from adokernels.model.ladder import suggesting
+from adokernels.model.ladder import Variant, suggesting
+from adokernels.model.libraries import DeviceView
 from adokernels.model.own_variant import OwnCall, OwnVariant
-from adokernels.model.source import Source, SourcePart
+from adokernels.model.problem import Block, Problem
+from adokernels.model.source import Source, SourcePart, given_path
 from adokernels.model.values import host_operands, is_array
 from adokernels.records.sass import Sass
 from adokernels.text import require
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from adokernels.model.ladder import Variant
-    from adokernels.model.libraries import DeviceView
-    from adokernels.model.problem import Block, Problem
-    from adokernels.records.sass import Sass
 
 #: C++ names of element types, which replace "{T}" in the name of a kernel.
 _C_TYPES = {
@@ -47,22 +41,15 @@ _C_TYPES = {
     **{"float16": "__half", "float32": "float", "float64": "double", "bool": "bool"},
     **{"complex64": "float2", "complex128": "double2"},
 }
+#: Addresses that stand for the memory of a stored launch: no address and hardly any number.
+_FIRST_ADDRESS, _DISTANCE = 0xA5 << 48, 256
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CudaVariant(OwnVariant):
-    """A kernel in CUDA C++ source as a variant; see :func:`cuda_variant`.
+    """A kernel in CUDA C++ source as a variant; :func:`cuda_variant` describes its attributes.
 
-    Attributes
-    ----------
-    text
-        The source code: CUDA C++ or PTX; empty for machine code.
-    binary
-        Machine code: a cubin or a fat binary; empty for source code.
-    kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file, trusted
-        See :func:`cuda_variant`.
-    zero, then
-        See :func:`cuda_variant`.
+    Either `text` (CUDA C++ or PTX) or `binary` (a cubin or a fat binary) is empty.
     """
 
     text: str
@@ -137,12 +124,12 @@ class CudaVariant(OwnVariant):
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
-    ) -> Launch:
+    ) -> CapturedLaunch:
         """The launch of the kernel, with copies of the operands."""
         if self.then:
             raise ValueError(f"{self.label} must launch one kernel, got {1 + len(self.then)}")
         problem = self.ladder.problem(*args, variant=self.name, **options)
-        return KernelCall(self, problem, self._shape(block)).stored()
+        return KernelCall(self, problem, self._shape(block)).captured()
 
     def _shape(self, block: Block | None) -> Block:
         return self.blocks[0] if block is None else _extent("block", block)
@@ -166,16 +153,10 @@ class CudaVariant(OwnVariant):
         if arch is None and self.owner and not _core.why_no_cuda():
             most = self.resources(*args, block=shape, **options)[0].most_registers
         (kernel,) = (k for k in kernels_in(code.code) if k.symbol == code.symbol)
-        name = _core.kernel_name(code.symbol)
-        found = sass_of(code.code, kernel, name, shape, most, self._path_of)
+        name, path_of = _core.kernel_name(code.symbol), partial(given_path, names=[self.file])
+        found = sass_of(code.code, kernel, name, shape, most, path_of)
         routine = self.owner.name if self.owner else ""
         return Sass(routine=routine, variant=self.name, arch=code.arch, kernels=(found,))
-
-    def _path_of(self, recorded: str) -> str:
-        """The name of the source, without the working directory that the compiler has prefixed."""
-        name = Path(os.path.normpath(self.file))
-        parts = Path(os.path.normpath(recorded)).parts if recorded else ()
-        return self.file if parts[-len(name.parts) :] == name.parts else recorded
 
     @property
     def source(self) -> Source:
@@ -207,7 +188,6 @@ class KernelCall(OwnCall):
     ) -> None:
         super().__init__(variant, problem)
         self._modules = {} if modules is None else modules
-        self._zero = variant.zero
         operands, results = problem.packed_operands(), problem.guarded_results
         arrays = [o for o in (*operands, *results) if isinstance(o, GuardedArray)]
         self._emulated = problem.device_id == "emulator"
@@ -217,8 +197,12 @@ class KernelCall(OwnCall):
             arch = f"compute_{min(compute, LATEST_COMPUTE)}"
         self.compiled = variant.compiled(arrays[0].dtype.name, arch)
         settings = {"block": block, **variant.default_parameters, **problem.options}
-        values = [o.memory if isinstance(o, GuardedArray) else o for o in operands]
-        views = [r.memory for r in results]
+        #: The arrays of the problem, and arrays on the host that only `arguments` returns.
+        self._held: list[Any] = [array.memory for array in arrays]
+        self._sizes = [array.nbytes for array in arrays]
+        held = iter(self._held)
+        values = [next(held) if isinstance(o, GuardedArray) else o for o in operands]
+        views = list(held)
         lengths = problem.task.lengths_of(problem.host_arguments)
         covered = (results[0].shape, lengths)
         self.block, self.grid = block, _grid_of(variant, block, values, settings, *covered)
@@ -229,9 +213,7 @@ class KernelCall(OwnCall):
         else:
             given = list(_evaluated(variant.arguments, [*values, *views], settings))
             names = [f"argument {i + 1}" for i in range(len(given))]
-        parameters: Sequence[Parameter] | None = self.compiled.parameters
-        if parameters is None:
-            raise ValueError(f"{variant.label} must be compiled as C++14 or later")
+        parameters: Sequence[Parameter] = self.compiled.parameters
         if len(own := _parameter_names(variant.text, variant.kernel)) == len(given):
             names = own
         if len(parameters) != len(given):
@@ -239,35 +221,45 @@ class KernelCall(OwnCall):
                 f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
                 f"({', '.join(names)}), got {len(parameters)}"
             )
-        self._shared_bytes = int(shared)
-        pairs = zip([*values, *views], [*operands, *results], strict=True)
-        self._arrays = [(view, array) for view, array in pairs if isinstance(array, GuardedArray)]
-        self._names = {
-            id(value): name for name, value in reversed([*zip(names, given, strict=True)])
-        }
-        self._given = given
+        names_of = {id(value): name for name, value in reversed([*zip(names, given, strict=True)])}
+        places = {id(view): i for i, view in enumerate(self._held)}
         for name, value in zip(names, given, strict=True):
-            if not self._emulated and isinstance(value, np.ndarray) and value.ndim:
+            if not (isinstance(value, np.ndarray) and value.ndim):
+                continue
+            if not self._emulated:
                 raise ArgumentError(f"{name} must be an array on the GPU, got a NumPy array")
+            if id(value) not in places and not variant.isolation:
+                places[id(value)] = len(self._held)
+                self._held.append(value)
         if variant.is_compiled:
             parameters = list(map(with_type, parameters, given))
-        self._results = is_result = {id(view) for view in views}
-        self._packed = [
+        is_result = {id(view) for view in views}
+        known = [
             packed(name, i, value, parameter, is_result=id(value) in is_result)
             for i, (name, value, parameter) in enumerate(
                 zip(names, given, parameters, strict=True), 1
             )
         ]
-        #: Arrays on the host, which are copied to the emulator for each launch.
-        held = [*given, *views] if variant.zero else given
-        self._on_host = {
-            id(v): v for v in held if self._emulated and is_array(v) and isinstance(v, np.ndarray)
-        }
+        self._plan = Plan(
+            code=self.compiled.code,
+            symbol=self.compiled.symbol,
+            grid=self.grid,
+            block=block,
+            shared_bytes=int(shared),
+            arguments=[places.get(id(v), k) for v, k in zip(given, known, strict=True)],
+            names=[names_of.get(id(v), f"array {i + 1}") for i, v in enumerate(self._held)],
+            zeroed=[places[id(view)] for view in views] if variant.zero else [],
+        )
         member = {"owner": variant.owner, "isolation": variant.isolation}
         further = (dataclasses.replace(each, **member) for each in variant.then)
         self._then = [KernelCall(v, problem, v.blocks[0], self._modules) for v in further]
         if not (self._emulated and variant.isolation):  # otherwise, the child decodes the code
             self._launch  # noqa: B018
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The launches in order, for another process."""
+        return [self._plan, *(plan for call in self._then for plan in call.plans)]
 
     @cached_property
     def _kernel(self) -> _core.CudaKernel:
@@ -278,25 +270,10 @@ class KernelCall(OwnCall):
 
     @cached_property
     def _launch(self) -> _core.KernelLaunch:
-        return self._launch_with(dict.fromkeys(self._on_host, 0))
-
-    def _launch_with(self, addresses: Mapping[int, int]) -> _core.KernelLaunch:
-        """The launch, with addresses instead of arrays on the host, by their id."""
-        arguments = [
-            np.uintp(addresses[id(value)]).tobytes() if id(value) in addresses else known
-            for value, known in zip(self._given, self._packed, strict=True)
+        addresses = [
+            0 if self._emulated else view.__cuda_array_interface__["data"][0] for view in self._held
         ]
-        zeroed = []
-        for view, array in self._arrays if self._zero else ():
-            if id(view) in self._results:
-                on_gpu: Any = None if id(view) in addresses else view
-                at = (
-                    on_gpu.__cuda_array_interface__["data"][0]
-                    if on_gpu is not None
-                    else addresses[id(view)]
-                )
-                zeroed.append((at, array.nbytes))
-        return self._kernel.launch(self.grid, self.block, self._shared_bytes, arguments, zeroed)
+        return self._plan.launch(self._kernel, addresses, self._sizes)
 
     def run(self) -> None:
         """Launch the kernels on the legacy default stream, or execute them on the emulator."""
@@ -308,51 +285,36 @@ class KernelCall(OwnCall):
             call.run()
 
     def _emulate(self) -> None:
-        copies = {key: _core.to_device(array, "emulator") for key, array in self._on_host.items()}
-        names = {key: self._names.get(key, "result") for key in copies}
-        addresses = {k: _core.emulated_address(a, names[k]) for k, a in copies.items()}
-        self._launch_with(addresses).run(0)
-        for key, array in self._on_host.items():
-            array[...] = copies[key].numpy()
+        copies = [_core.to_device(array, "emulator") for array in self._held]
+        addresses = list(map(_core.emulated_address, copies, self._plan.names))
+        self._plan.launch(self._kernel, addresses, self._sizes).run(0)
+        for array, copy in zip(self._held, copies, strict=True):
+            array[...] = copy.numpy()
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernels that it launches."""
         return [self._launch.info(), *(info for call in self._then for info in call.kernels())]
 
-    def stored_launches(self) -> list[dict[str, Any]]:
-        """The launches, for another process: with numbers of arrays instead of addresses."""
-        code = self.compiled.code, self.compiled.symbol
-        places = (i for i, (view, _) in enumerate(self._arrays) if id(view) in self._results)
-        first = {**self.stored_places(), "kernel": code, "zeroed": [*places] if self._zero else []}
-        return [first, *(launch for call in self._then for launch in call.stored_launches())]
-
-    def stored_places(self) -> dict[str, Any]:
-        """The first launch, with the number of an array instead of its address."""
-        places = {id(view): i for i, (view, _) in enumerate(self._arrays)}
-        arguments = [
-            places.get(id(value), known)
-            for value, known in zip(self._given, self._packed, strict=True)
-        ]
-        names = [self._names.get(key, f"array {i + 1}") for key, i in places.items()]
-        shape = {"grid": self.grid, "block": self.block, "shared_bytes": self._shared_bytes}
-        return {**shape, "arguments": arguments, "names": names}
-
-    def stored(self) -> Launch:
-        """The launch, for another process: with copies of the operands."""
-
-        def argument(place: int | bytes) -> NDArray[Any] | Result | bytes:
-            if isinstance(place, bytes):
-                return place
-            _, array = self._arrays[place]
-            if array in self.problem.guarded_results:
-                return Result(array.shape, array.dtype.str)
-            return array.read().copy()
-
-        launch = self.stored_places()
-        del launch["names"]
-        arguments = tuple(map(argument, launch.pop("arguments")))
-        code, symbol = self.compiled.code, self.compiled.symbol
-        return Launch(code=code, symbol=symbol, arguments=arguments, **launch)
+    def captured(self) -> CapturedLaunch:
+        """The launch with copies of the operands, which another process can repeat."""
+        operands = (o for o in self.problem.packed_operands() if isinstance(o, GuardedArray))
+        contents = [array.read().tobytes() for array in operands]
+        contents += [bytes(array.nbytes) for array in self.problem.guarded_results]
+        at, allocations = _FIRST_ADDRESS, list[Allocation]()
+        for content in contents:
+            allocations.append(Allocation(at, content, None))
+            at += (len(content) // _DISTANCE + 2) * _DISTANCE
+        return CapturedLaunch(
+            symbol=self._plan.symbol,
+            grid=self.grid,
+            block=self.block,
+            shared_bytes=self._plan.shared_bytes,
+            arguments=tuple(self._plan.values([each.address for each in allocations])),
+            allocations=tuple(allocations),
+            cubin=self._plan.code,
+            arch=self.compiled.arch,
+            sources={self.compiled.file: self.compiled.source},
+        )
 
 
 def _parameter_names(source: str, kernel: str) -> list[str]:

@@ -6,18 +6,15 @@ read beyond the end returns NaN, or an integer that is unlikely in results.
 
 from __future__ import annotations
 
-import ctypes
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
-from adokernels.model.libraries import DeviceView, packed_strides, reach, shares_elements
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from adokernels.kernels.launch import reach
+from adokernels.model.libraries import DeviceView, packed_strides, shares_elements
 
 _RED_ZONE_BYTES = 4096
 #: The address of a guarded copy is equal to the address of the original modulo this number.
@@ -88,19 +85,6 @@ class GuardedArray:
         offset = self._first if self.nbytes else 0
         return {**place, "offset": offset, "shape": self.shape, "strides": self.strides,
                 "dtype": self.dtype}  # fmt: skip
-
-    def advise(self, advice: int) -> None:
-        """Give the system advice about the pages of host memory that is not yet in use.
-
-        `advice` is a number of ``madvise``. The system may ignore it.
-        """
-        assert self._host is not None
-        page = os.sysconf("SC_PAGE_SIZE")
-        start = -(-self._host.ctypes.data // page) * page
-        size = (self._host.ctypes.data + self._size - start) // page * page
-        if size > 0:
-            madvise = ctypes.CDLL(None).madvise
-            madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), ctypes.c_int(advice))
 
     def write(self, values: NDArray[Any]) -> None:
         """Replace the values of the array and restore the red zones."""

@@ -5,25 +5,21 @@ from __future__ import annotations
 import inspect
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from adokernels import _core
+from adokernels.kernels.captured import CapturedLaunch
 from adokernels.model.libraries import is_on_device
 from adokernels.model.problem import Block, Call, Choice, Problem, ResultType
-from adokernels.model.source import Source, diff_of
+from adokernels.model.source import Diff, Source, diff_of
+from adokernels.model.task import Task
 from adokernels.model.values import host_operands, in_host_order
+from adokernels.records.kernels import Resources
+from adokernels.records.sass import Sass
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import require, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from adokernels.kernels.launch import Launch
-    from adokernels.model.source import Diff
-    from adokernels.model.task import Task
-    from adokernels.records.kernels import Resources
-    from adokernels.records.sass import Sass
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -166,7 +162,7 @@ class Variant(ABC):
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
-    ) -> Launch | None:
+    ) -> CapturedLaunch | None:
         """The launch of a kernel in source, which another process can repeat.
 
         It is None for a built-in variant, which another process prepares by its name. ValueError is
@@ -478,14 +474,9 @@ def choose(
     """Choose the variant that a call runs, for this machine or for a given GPU.
 
     For a built-in ladder, even with own variants, the core chooses a built-in variant. For an own
-    ladder, the result is the last variant that can run here and can solve the problem.
-
-    With `gpu`, the choice is for that hardware, and no GPU is needed. An own ladder needs `device`.
-
-    Raises
-    ------
-    Unavailable
-        If no variant can run and solve the problem; the message contains the reasons.
+    ladder, which needs `device`, it is the last variant that can run here and solve the problem.
+    With `gpu`, the choice is for that hardware, and no GPU is needed. Unavailable is raised if no
+    variant is found; the message contains the reasons.
     """
     if core := ladder.task.core:
         name, later = core.choose(tuple(args), dict(options), device, out, gpu)

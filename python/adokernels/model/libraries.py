@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
+from adokernels.kernels.launch import reach
 
 #: The libraries whose arrays a function can receive. "ado" is the CUDA array interface alone.
 LIBRARIES = ("numpy", "ado", "cupy", "torch", "jax", "numba")
@@ -175,16 +173,6 @@ def memory_of(array: Any) -> dict[str, Any] | None:
             continue
         return facts
     return None
-
-
-def reach(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> tuple[int, int]:
-    """The bytes of an array below its first element, and from its first element on."""
-    if 0 in shape:
-        return 0, 0
-    if strides is None:
-        return 0, math.prod(shape) * itemsize
-    steps = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
-    return -sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps) + itemsize
 
 
 def packed_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:

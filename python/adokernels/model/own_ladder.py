@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,9 @@ from adokernels.model.cuda_variant import CudaVariant, cuda_variant
 from adokernels.model.ladder import Ladder, Variant, suggesting
 from adokernels.model.own_variant import OwnVariant, as_variant, first_sentence
 from adokernels.model.own_variant import variant as function_variant
+from adokernels.model.problem import Block
 from adokernels.model.task import Number, Signature, Task
 from adokernels.text import require
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from adokernels.model.problem import Block
 
 
 class OwnLadder(Ladder):

@@ -6,29 +6,25 @@ import dataclasses
 import importlib.util
 import inspect
 import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.kernels.emulated import emulated, front_end_of, refuse_kernel
+from adokernels.kernels.launch import reach
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.libraries import as_library, reach, require_library, require_no_view
+from adokernels.model.libraries import as_library, require_library, require_no_view
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, SourcePart
 from adokernels.model.task import Number, value_of
+from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from typing_extensions import Self
-
-    from adokernels.records.kernels import Resources
-    from adokernels.records.sass import Sass
+from adokernels.records.sass import Sass
 
 #: Fields that are not parameters of :func:`variant`.
 _HIDDEN = ("owner", "isolation", "function", "stages")
@@ -38,16 +34,10 @@ _WITH_NEGATIVE_STRIDES = ("numpy", "ado", "cupy")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OwnVariant(Variant):
-    """One own implementation of a computation.
+    """One own implementation of a computation; :func:`variant` describes its attributes.
 
-    Attributes
-    ----------
-    owner
-        The ladder that it belongs to, or None.
-    flops, bytes, refuses
-        See :func:`variant`.
-    isolation
-        The processes of a comparison, which run its calls; None if this process runs them.
+    `owner` is the ladder that it belongs to. `isolation` are the processes of a comparison, which
+    run its calls; None if this process runs them.
     """
 
     name: str
@@ -117,7 +107,7 @@ class OwnVariant(Variant):
         """Return the variant with this block shape and these parameter values as defaults."""
         raise ValueError(f"{self.label} does not support block or parameters")
 
-    def of(self, owner: Ladder) -> Self:
+    def of(self, owner: Ladder) -> OwnVariant:
         """Return the same variant as a member of a ladder."""
         return dataclasses.replace(self, owner=owner)
 
@@ -166,13 +156,7 @@ class OwnCall(Call):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FunctionVariant(OwnVariant):
-    """A Python function as a variant.
-
-    Attributes
-    ----------
-    function, arrays
-        See :func:`variant`.
-    """
+    """A Python function as a variant; see :func:`variant`."""
 
     function: Callable[..., Any]
     device: str = ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
@@ -21,7 +22,7 @@ from adokernels.model.libraries import (
     require_no_view,
     result_on_host,
 )
-from adokernels.model.task import Reference
+from adokernels.model.task import Reference, Task
 from adokernels.model.values import (
     SAME_VALUES,
     Errors,
@@ -36,14 +37,7 @@ from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
 from adokernels.text import visible
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from adokernels.model.task import Task
-
-    Arrays = tuple[NDArray[Any], ...]
+Arrays = tuple[NDArray[Any], ...]
 
 Block = tuple[int, ...]
 
@@ -394,8 +388,6 @@ class Call(ABC):
     built_in = False
     #: Whether it selects the stream of its work itself.
     selects_stream = False
-    #: Whether it was checked on edge cases.
-    sizes_are_checked = False
     #: A function that is called before each sample, outside of the timed interval.
     between_samples: Callable[[], None] | None = None
     #: The launch configuration of a kernel.
@@ -404,6 +396,8 @@ class Call(ABC):
 
     def __init__(self, problem: Problem, variant: str) -> None:
         self.problem, self.variant, self.device = problem, variant, problem.device
+        #: The problem whose guarded memory the parent reads.
+        self.memory = problem
 
     @property
     def label(self) -> str:
@@ -440,11 +434,6 @@ class Call(ABC):
             problem.forget()
             raise
         return result
-
-    @property
-    def memory(self) -> Problem:
-        """The problem whose guarded memory the variant uses."""
-        return self.problem
 
     @property
     def timed(self) -> Any:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import cast
 
 from adokernels import _core
 from adokernels.model.routine import Routine
 from adokernels.model.tasks import TASKS
 from adokernels.records.shown import ShownAsTables
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _DOCSTRING = """\
 {summary}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,11 +29,6 @@ from adokernels.model.task import Task
 from adokernels.model.tasks import TASKS
 from adokernels.records.kernels import Kernel, Resources
 from adokernels.records.sass import Sass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import DTypeLike
 
 
 class BuiltInVariant(Variant, _core.Callable):
@@ -289,33 +285,6 @@ class Routine(Ladder, _core.Callable):
     def with_variants(self, *variants: Any) -> OwnLadder:
         """Return the routine with variants of your own; see :meth:`Ladder.with_variants`."""
         return extended(self, variants)
-
-    def operand_types(
-        self,
-        lengths: Mapping[str, int],
-        batch: Sequence[int] = (),
-        dtype: DTypeLike | None = None,
-    ) -> list[tuple[str, tuple[int, ...], str]]:
-        """Name, shape and dtype of each operand.
-
-        Parameters
-        ----------
-        lengths
-            The value of each of ``dimensions``.
-        batch
-            Batch dimensions, if the routine is batched.
-        dtype
-            Element type of operands that accept several types.
-
-        Raises
-        ------
-        ValueError
-            If lengths are missing, unknown or negative.
-        TypeError
-            If the routine does not accept that type.
-        """
-        element = None if dtype is None else np.dtype(dtype).str
-        return self._core.operand_types(list(lengths.items()), tuple(batch), element)
 
     if TYPE_CHECKING:
 

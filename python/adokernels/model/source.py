@@ -13,14 +13,14 @@ import os
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from adokernels.code_text import PRE, Listing, ShownAsCode, html_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.text import Text
 
@@ -28,8 +28,6 @@ _PACKAGE = Path(__file__).parents[1]
 _FADED = "opacity:0.65"
 _ADDED, _DELETED = "rgba(46,160,67,0.22)", "rgba(248,81,73,0.22)"  # on light and dark pages
 _CONTEXT = 3
-#: Definitions of different names are compared if at least this share of their lines is equal.
-_SIMILAR = 0.5
 _FOLDERS = ("cuda", "src/core", "src/cpu")
 #: The line above a section. A ruler without names ends the last section.
 _RULER = re.compile(r"// -{4} (\w+(?:, \w+)*) -{4,}|// -{90,}")
@@ -68,6 +66,16 @@ def shipped_path(recorded: str) -> str:
     return next((p for p in _files() if f"/{path}".endswith(f"/{p}")), recorded)
 
 
+def given_path(recorded: str, names: Iterable[str]) -> str:
+    """The name of a source from its path in the code, to which the compiler may add a folder."""
+    recorded = os.path.normpath(recorded) if recorded else ""
+    for name in names:
+        parts = Path(os.path.normpath(name)).parts
+        if parts == Path(recorded).parts[-len(parts) :]:
+            return name
+    return recorded
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourcePart:
     """A section of a file.
@@ -82,11 +90,6 @@ class SourcePart:
     line: int
     text: str
     variant: str
-
-    @property
-    def last_line(self) -> int:
-        """The last line of `text` in the file."""
-        return self.line + self.text.count("\n")
 
 
 @dataclass(frozen=True, repr=False)
@@ -266,19 +269,11 @@ def _matched(
             if old := next((p for p in left if key(p) == key(new)), None):
                 pair(i, old)
     pair(len(after) - 1, before[-1])  # the variants' own sections
-    unpaired = [(i, new) for i, new in enumerate(after) if i not in partner]
-    ratios = [(_similarity(old, new), -i, old) for i, new in unpaired for old in left]
-    for ratio, i, old in sorted(ratios, key=itemgetter(0, 1), reverse=True):
-        both_kernels = "__global__" in old.text and "__global__" in after[-i].text
-        if ratio >= _SIMILAR or both_kernels:
-            pair(-i, old)
+    unpaired = [i for i in range(len(after)) if i not in partner]
+    for i, old in zip(unpaired, [*left], strict=False):
+        pair(i, old)
     yield from ((partner.get(i), new) for i, new in enumerate(after))
     yield from ((old, None) for old in left)
-
-
-def _similarity(a: SourcePart, b: SourcePart) -> float:
-    old, new = ([line for line in p.text.splitlines() if "//" not in line] for p in (a, b))
-    return difflib.SequenceMatcher(None, old, new, autojunk=False).ratio()
 
 
 def _compare(

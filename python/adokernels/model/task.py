@@ -7,9 +7,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from adokernels import _core
 from adokernels.model.values import (
@@ -24,10 +25,6 @@ from adokernels.model.values import (
     worst_elements,
 )
 from adokernels.text import kind_of
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-    from typing_extensions import Self
 
 Lengths = tuple[int, ...]
 #: Shape and type of an array.
@@ -89,7 +86,7 @@ class Signature:
     operands: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Signature:
         """Read a signature in the notation of NumPy's generalised ufuncs, or raise ValueError."""
         if not _SIGNATURE.fullmatch(text):
             raise ValueError(f"signature must have the form '(m,k),(k,n)->(m,n)', got {text!r}")
@@ -158,8 +155,6 @@ class Task:
     dtype: str | None = None
     #: Maps lengths in this order to operands. Default: random numbers.
     operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
-    #: Largest magnitude of random floating-point operands.
-    magnitude: float = 0.5
     #: Maps random operands to operands with meaningful values, for example indices within range.
     #: Default: the operands do not change.
     adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
@@ -339,7 +334,7 @@ class Task:
         types = self.operand_types(lengths, dtype)
         if self.operands:
             return self.operands(self._lengths_or_default(lengths))
-        operands = tuple(random_array(*each, self.magnitude) for each in types)
+        operands = tuple(random_array(*each) for each in types)
         return self.adjusted(*operands) if self.adjusted else operands
 
     def empty_operands(self) -> tuple[NDArray[Any], ...]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from adokernels.model.libraries import library_of, on_host
 from adokernels.records.forms import LARGEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import DTypeLike, NDArray
 
 #: Lengths at which kernels often fail: one element, and lengths just below or above a power of 2.
 _HOSTILE = (1, 2, 31, 33, 64, 65, 127, 257)
@@ -69,11 +66,10 @@ def refuse_objects(who: str, dtype: np.dtype[Any]) -> None:
         )
 
 
-def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5) -> NDArray[Any]:
+def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
     """Random data of any type. With zeros, some machines run faster.
 
-    Floating-point numbers are between -magnitude and magnitude. For other types, every byte is
-    random.
+    Floating-point numbers are between -0.5 and 0.5. For other types, every byte is random.
     """
     dtype = np.dtype(dtype)
     if dtype.hasobject or dtype.itemsize == 0:
@@ -83,7 +79,6 @@ def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5)
         real = np.float32 if dtype in (np.float32, np.complex64) else np.float64
         numbers = rng.random(math.prod(shape) * dtype.itemsize // np.dtype(real).itemsize, real)
         numbers -= 0.5
-        numbers *= 2 * real(magnitude)
         return numbers.view(dtype).reshape(shape)
     size = math.prod(shape) * dtype.itemsize
     return rng.integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
@@ -98,19 +93,12 @@ def rotated(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 class Renewal(NamedTuple):
     """A change that gives an array values that it did not have so far; sparsity and order remain.
 
-    Attributes
-    ----------
-    distance
-        The array is rotated by this number of elements.
-    factor
-        Floating-point numbers are multiplied by it.
-    mask
-        These bits of integers are inverted; 0 for integers that can be indices.
+    The array is rotated by `distance` elements. Floating-point numbers are then multiplied.
     """
 
     distance: int
     factor: float
-    mask: int
+    mask: int  # the inverted bits of integers; 0 for integers that can be indices
 
     @classmethod
     def drawn(cls, array: NDArray[Any], rng: np.random.Generator, indices: bool) -> Renewal:

@@ -282,9 +282,9 @@ class Puzzle:
     def _counts(self, own: Any, operands: tuple[Any, ...]) -> _Counts:
         """Run the kernel, check its result, and return the counts of its launches."""
         problem = own.ladder.problem(*operands, device="emulator", variant=own.name)
-        call, total = problem.prepare(own.name), _Counts()
-        call.sizes_are_checked = True
-        launches = _core.emulated_counts(lambda: Checker(problem).before(call))
+        call, total, checker = problem.prepare(own.name), _Counts(), Checker(problem)
+        checker.sized.add((own.name, call.block))
+        launches = _core.emulated_counts(lambda: checker.before(call))
         for _, counts in launches:
             for kind, value in counts.items():
                 if isinstance(value, dict):

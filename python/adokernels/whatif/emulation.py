@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from adokernels import _core
+from adokernels.model.problem import Call
 from adokernels.model.values import as_tuple, same_bytes
 from adokernels.process import settings
 from adokernels.ptx import cut
@@ -23,12 +25,7 @@ from adokernels.whatif.experiments import (
     changed,
     changed_counts,
 )
-from adokernels.whatif.rewriting import ARITHMETIC, CONSTANTS, FILE, KINDS, Code, limits
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from adokernels.model.problem import Call
+from adokernels.whatif.rewriting import ARITHMETIC, CONSTANTS, FILE, KINDS, Code
 
 #: Counts that the switch itself changes.
 _OWN = ("instructions", "lanes", "constant_loads")
@@ -63,13 +60,13 @@ class Work:
     forget: Callable[[], None]
 
     @classmethod
-    def of_call(cls, call: Call) -> Self:
+    def of_call(cls, call: Call) -> Work:
         """A call of a variant."""
         problem = call.problem
         return cls(call.label, lambda: call.computed(problem.values), call.run, problem.forget)
 
     @classmethod
-    def of_function(cls, label: str, function: Callable[[], Any], arrays: Sequence[Any]) -> Self:
+    def of_function(cls, label: str, function: Callable[[], Any], arrays: Sequence[Any]) -> Work:
         """A function that reads and writes NumPy arrays."""
         saved = [array.copy() for array in arrays]
 
@@ -87,10 +84,7 @@ class Work:
 def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
     """Run the original kernels; return the result, and each kernel with its launches and counts.
 
-    Raises
-    ------
-    ValueError
-        If no kernels are launched, or if the next run launches different kernels.
+    ValueError is raised if no kernels are launched, or if the next run launches others.
     """
     result, launches, _ = _run(work, {}, {})
     codes = {}
@@ -115,27 +109,15 @@ def loaded(text: str, code: Code) -> _core.CudaKernel:
 def proved(work: Work, experiment: Experiment, plans: list[Plan], expected: Any) -> list[Counts]:
     """Run both forms; return the counts of each plan with the switch on.
 
-    `expected` is the result of the original kernels.
-
-    Raises
-    ------
-    Refused
-        If the result or a count with the switch off differs from the original, or if the switch
-        changes a count that the experiment must not change.
+    `expected` is the result of the original kernels. Refused is raised if the result or a count
+    with the switch off differs, or if the switch changes a count that it must not change.
     """
     kernels, constants = {}, dict[bool, dict[int, _Constants]]({False: {}, True: {}})
     for plan in plans:
-        handle, writer = plan.subject.launches[0].kernel, plan.writer
-        kernels[handle] = loaded(writer.text(), plan.subject.code)
+        handle = plan.subject.launches[0].kernel
+        kernels[handle] = loaded(plan.writer.text(), plan.subject.code)
         for on in constants:
-
-            def values(
-                launch: Launch, on: bool = on, plan: Plan = plan, writer: Any = writer
-            ) -> bytes:
-                memory = lambda slot: plan.subject.memory(slot, launch)  # noqa: E731
-                return limits(writer, memory, launch.warps, on, launch.shared_bytes)
-
-            constants[on][handle] = values
+            constants[on][handle] = partial(plan.constants, on=on)
     switched = not experiment.dose  # a dose has no switch
     result, _, counts = _run(work, kernels, constants[not switched])
     if not same_results(result, expected):

@@ -7,17 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 from adokernels import _core
 from adokernels.records.what_if import HALF_GPU, HALF_OCCUPANCY
 from adokernels.whatif import rewriting
 from adokernels.whatif.flow import LOADED, VARIABLE, Slot
 from adokernels.whatif.rewriting import KINDS, Code, Dose, Site, Writer, line_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Shape: TypeAlias = tuple[int, int, int]
 #: Counts of a kernel by source line, kind and field; line 0 has the counts of the whole kernel.
@@ -175,16 +172,9 @@ class Launch:
     memory: Mapping[int, tuple[int, int]]
 
     @classmethod
-    def observed(
-        cls,
-        kernel: int,
-        symbol: str,
-        grid: Shape,
-        block: Shape,
-        shared_bytes: int,
-        parameters: bytes,
-    ) -> Self:
+    def observed(cls, *launch: Any) -> Launch:
         """The launch that an observer of ``_core.Substitution`` receives."""
+        kernel, symbol, grid, block, shared_bytes, parameters = launch
         values = enumerate(memoryview(parameters[: len(parameters) // 8 * 8]).cast("Q"))
         memory = {8 * i: _core.memory_at(value) for i, value in values}
         found = {offset: place for offset, place in memory.items() if place[1]}
@@ -273,7 +263,7 @@ class Plan:
     weights: Counter[int]  # of all accesses that should be changed
     why_not: Counter[str]  # weights of the accesses that cannot be changed, by reason
 
-    @property
+    @cached_property
     def writer(self) -> Writer:
         """The writer of the changed module."""
         change = self.experiment.change
@@ -285,6 +275,11 @@ class Plan:
             spreads=change is rewriting.spread,
             dose=self.experiment.dose,
         )
+
+    def constants(self, launch: Launch, on: bool) -> bytes:
+        """The constants of a launch, with the switch off or on."""
+        memory = partial(self.subject.memory, launch=launch)
+        return rewriting.limits(self.writer, memory, launch.warps, on, launch.shared_bytes)
 
     @property
     def added(self) -> Counter[str]:

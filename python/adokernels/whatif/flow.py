@@ -10,10 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from adokernels.ptx import Kernel, Statement
+from adokernels.ptx import Kernel, Statement
 
 #: Instructions that access memory or synchronise: all their registers except the stored values
 #: decide what is accessed.

@@ -118,12 +118,8 @@ def assembled(
 ) -> Assembled:
     """Assemble the forms of a kernel as one module, because nvdisasm is slow to start.
 
-    `compute` is the compute capability of the GPU, times ten.
-
-    Raises
-    ------
-    Unavailable
-        If ptxas is missing or cannot assemble the module.
+    `compute` is the compute capability of the GPU, times ten. Unavailable is raised if ptxas is
+    missing or cannot assemble the module.
     """
     if not (program := toolkit.program("ptxas")):
         raise _core.Unavailable("ptxas is missing")

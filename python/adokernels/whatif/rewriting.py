@@ -13,12 +13,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from adokernels.ptx import Kernel, Statement
 from adokernels.whatif.flow import LOADED, MEMORY, Flow, Slot
-
-if TYPE_CHECKING:
-    from adokernels.ptx import Kernel, Statement
 
 #: The constant with the switches and the limits, and the array that takes spread atomics.
 CONSTANTS, _SPREAD = "ado_what_if", "ado_what_if_spread"

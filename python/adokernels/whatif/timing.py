@@ -9,25 +9,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
+from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sample, Sampler, Timing
+from adokernels.model.problem import Call
 from adokernels.records.contention import judge
+from adokernels.records.what_if import Trial
 from adokernels.whatif.emulation import same_results
 from adokernels.whatif.experiments import Launch, Plan, Refused, Subject
 from adokernels.whatif.machine_proof import Assembled, form_of
-from adokernels.whatif.rewriting import limits
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from typing_extensions import Self
-
-    from adokernels.measuring.progress import ProgressDisplay
-    from adokernels.model.problem import Call
-    from adokernels.records.what_if import Trial
 
 #: The error probability of all intervals of one table together.
 _ERROR = 0.001
@@ -46,7 +41,7 @@ class GpuWork:
     between: Callable[[], None] | None = None
 
     @classmethod
-    def of_call(cls, call: Call) -> Self:
+    def of_call(cls, call: Call) -> GpuWork:
         """A call of a variant."""
         problem = call.problem
 
@@ -69,7 +64,7 @@ class Recording:
     contents: dict[tuple[int, int], NDArray[np.uint8]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: Callable[[], Any]) -> Self:
+    def of(cls, function: Callable[[], Any]) -> Recording:
         """Call a function that launches kernels on the emulator."""
         recording = cls()
 
@@ -173,12 +168,8 @@ def timed(
     """Time the proved trials; return the original time and all trials with their times.
 
     `modules` have the kernels in the order of their first launches. `others` are trials that
-    launch the original kernels in another way.
-
-    Raises
-    ------
-    Unavailable
-        If the GPU and the emulator launch different kernels.
+    launch the original kernels in another way. Unavailable is raised if the GPU and the emulator
+    launch different kernels.
     """
     reference: list[Any] = []
     launches = observed(lambda: reference.append(work.computed()))
@@ -277,10 +268,7 @@ def _form(
 
 def _constants(plan: Plan, launches: Sequence[Launch], on: bool) -> bytes:
     """The constants of all launches of a kernel."""
-    found = set[bytes]()
-    for launch in launches:
-        memory = partial(plan.subject.memory, launch=launch)
-        found.add(limits(plan.writer, memory, launch.warps, on, launch.shared_bytes))
+    found = {plan.constants(launch, on) for launch in launches}
     if len(found) > 1:
         raise Refused("launches of one kernel with different arrays or grids are not timed")
     return found.pop()

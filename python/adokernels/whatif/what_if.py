@@ -114,7 +114,7 @@ def what_if(
     per_line : bool
         Whether the experiment with the largest gain is repeated for each source line alone.
     progress : bool or ProgressDisplay
-        Whether to show the progress.
+        Whether to show the progress on a GPU.
 
     Returns
     -------
@@ -160,7 +160,8 @@ def what_if(
         require_function(work, block, "work")
         args = args or tuple(getattr(work, "operands", ()))  # of a captured launch
         subject = _function(work, args, options, where, compute)
-    with alone(), subject.context, displayed(progress) as display:
+    shown = on_gpu if progress is True else progress
+    with alone(), subject.context, displayed(shown) as display:
         display.phase("proving")
         proof, result, subjects = _first_run(subject)
         experiments = [*EXPERIMENTS, *(doses(subjects) if on_gpu else ())]

@@ -1,7 +1,6 @@
 // Encodes the types of a kernel's parameters in the mangled name of a variable. NVRTC includes this
-// file before the source. Before C++14, the types are unknown.
+// file before the source.
 #pragma once
-#if __cplusplus >= 201402L
 namespace adokernels_parameters {
 using Size = decltype(sizeof(0));
 template <class T, bool = __is_enum(T)> struct Plain { using type = T; };
@@ -17,4 +16,3 @@ template <class... T> __device__ auto of(void (*)(T...))
     -> List<One<sizeof(T), bytes<typename Pointee<T>::type>(0), typename Plain<T>::type>...>;
 template <class L> __device__ char list;
 }  // namespace adokernels_parameters
-#endif

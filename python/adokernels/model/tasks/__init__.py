@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
 
+from adokernels.model.task import Task
 from adokernels.model.values import SAME_VALUES, as_tuple, difference, worst_elements
 from adokernels.names import computing_routines
-
-if TYPE_CHECKING:
-    from adokernels.model.task import Task
 
 __all__ = ["SAME_VALUES", "TASKS", "as_tuple", "difference", "worst_elements"]
 

@@ -110,7 +110,7 @@ def _task(
         error_unit=error_unit,
         lengths={"n": 1 << 20},
         dtype="float32",
-        magnitude=1.0,
+        adjusted=lambda x: (2 * x,),  # in [-1, 1]
         sanitizer=SanitizerCases(shapes=shapes, large=(1_000_003,), dtypes=("f4", "f8")),
         benchmark_problems=benchmark_problems,
     )
