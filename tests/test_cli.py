@@ -65,6 +65,7 @@ def test_diagnosis_of_a_stored_sweep(capsys):
     status, out, _ = run(capsys, "diagnose", str(store))
     assert status == 0
     assert "Proposed, and what the next variant did" in out
+    assert " \n" not in out
     assert "avoid bank" in " ".join(out.split())
 
 
