@@ -180,6 +180,8 @@ def test_command_line_needs_a_gpu_for_a_kernel(tmp_path, capsys):
     file.write_text("__global__ void mine(const float* a, float* out) {}", encoding="utf-8")
     assert main(["check", str(file), "--routine", "transpose", "--kernel", "mine"]) == 3
     assert "transpose[mine]: " in capsys.readouterr().err
+    with pytest.raises(ado.Unavailable, match="remedy: device='emulator' checks kernels"):
+        ado.check(ado.variant(np.copy, name="v", device="cuda"), ado.transpose, np.ones((2, 2)))
 
 
 @needs_compiler

@@ -63,6 +63,14 @@ def test_bench_stores_what_it_prints(capsys, tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_diagnosis_of_a_stored_sweep(capsys):
+    store = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json.xz"
+    out = shown(capsys, "diagnose", str(store))
+    assert "Proposed, and what the next variant did" in out
+    assert " \n" not in out
+    assert "avoid bank" in " ".join(out.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

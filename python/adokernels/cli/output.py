@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import Any
@@ -37,8 +38,9 @@ class Output(io.TextIOBase):
         return is_terminal(self._stream)
 
     def write(self, text: str) -> int:
-        """Write a text, or discard it."""
-        shown = text.encode(self.encoding, "replace").decode(self.encoding)
+        """Write a text, or discard it. In a file or a pipe, lines do not end in blanks."""
+        lines = text if self.isatty() else re.sub(r" +(?=\n)", "", text)
+        shown = lines.encode(self.encoding, "replace").decode(self.encoding)
         self._call("write", shown)
         return len(text)
 
