@@ -281,6 +281,16 @@ def test_ambiguous_numbers_and_files_saved_again(report, text):
     assert "0 %" not in repr(ado.diagnose(ado.import_ncu(report(text))))
 
 
+def test_stalls_that_were_not_collected_are_unknown(report):
+    metrics = {**FEW, "dram__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "88.30")}
+    sweep = ado.import_ncu(report(few(metrics)))
+    assert sweep[0].limiter.kind is Kind.DRAM
+    assert "wait" not in repr(ado.diagnose(sweep))
+    ax = ado.warp_states(sweep)
+    assert "stalls not collected" in ax.get_title(loc="left")
+    assert "n/a" in [text.get_text() for text in ax.texts]
+
+
 def test_kernels_without_a_time_are_named(report):
     head, _, last = few(names=("void good(int)", "void failed(int)")).rstrip("\n").rpartition("\n")
     with pytest.warns(UserWarning, match="no time of launches of failed"):
