@@ -22,6 +22,7 @@ from adokernels.records.counted import CountedSweep, CountedVariant
 from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Provenance, Step
 from adokernels.records.loading import load
+from adokernels.text import count
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 STORED = Path(__file__).parent / "data" / "emulator"
@@ -537,6 +538,25 @@ def test_bulk_copies_are_among_the_sectors(tmp_path):
     assert "sectors of tma include bulk copies, which are not requests" in repr(counted)
     counted.save(tmp_path / "counts.json")
     assert load(tmp_path / "counts.json")["tma"].sectors == compulsory
+
+
+def test_atomics_are_among_the_sectors():
+    """A histogram with atomics in global memory accesses more sectors than one in shared memory."""
+    ladder = ado.ladder("bins", reference=lambda a: np.bincount(a, minlength=64), dtype="int32")
+    bodies = {"atomics": HISTOGRAM.format("a[i]"), "shared": SHARED.format("a[i]", 1)}
+    launch = {"kernel": "k", "block": 128, "grid": (4,), "zero": True}
+    for name, body in bodies.items():
+        ladder.cuda_variant(name, source=f'extern "C" __global__ void k{INT} {body}', **launch)
+    counted = ado.sweep(ladder, VALUES, progress=False, **ON)
+    for v in counted:
+        known = ("load_sectors", "store_sectors", "atomic_sectors")
+        assert v.sectors == sum(v.profile[name] for name in known)
+        assert v.profile["atomic_sectors"]
+        assert not v.has_bulk_copies
+    title = ado.steps(counted).get_title(loc="left")
+    assert title.startswith("shared accesses the fewest sectors")
+    row = next(line for line in repr(counted).splitlines() if line.strip().startswith("shared"))
+    assert count(counted["shared"].profile["shared_atomic_conflicts"]) in row
 
 
 def test_charts_of_counts(sweep, rng):

@@ -209,6 +209,15 @@ def test_contradicting_evidence_is_unknown():
     assert "baseline" in str(found.evidence[0])
 
 
+def test_a_rate_above_the_one_of_scalar_code_is_not_scalar_code():
+    """128 % of the peak of scalar additions: scalar FMAs, or vector code that does not limit."""
+    runs = (*streams(410e9, 25.6e9, 25.6e9, 25.6e9, 25.6e9), run("L1", 25.6e9, isa="baseline"))
+    found = by_experiment(measured(*runs), SIXTEEN)
+    assert (found.kind, found.unit) == (Kind.UNKNOWN, "")
+    assert "128 %" in str(found.evidence[0])
+    assert not advise(measured(*runs), SIXTEEN)
+
+
 rates = st.floats(1e6, 1e13)
 
 

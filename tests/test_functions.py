@@ -1,5 +1,6 @@
 """Comparing and measuring any function: results, operands, devices, records, the pytest fixture."""
 
+import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -365,6 +366,14 @@ def test_a_scan_of_functions_shows_ratios_and_crossovers():
         assert not clashes(ax)
     with pytest.raises(ValueError, match="'time', 'ratio' or 'both', got 'bandwidth'"):
         found.plot("bandwidth")
+    last = sweeps[-1]
+    few = dataclasses.replace(last.peers[0], samples=last.peers[0].samples[:3])
+    last = dataclasses.replace(last, peers=(few,))
+    found = ado.records.Scan(routine="slow", sweeps=(sweeps[1], last), lengths=lengths[1:])
+    words = "at all sizes with a verdict, from n = 100 to n = 100 (no verdict at n = 1000)"
+    assert found.finding == f"fast is faster than slow {words}"
+    legend = found.plot("ratio").get_legend()
+    assert [text.get_text() for text in legend.get_texts()][-1] == "unclear"
 
 
 # --- The command line -----------------------------------------------------------------------------

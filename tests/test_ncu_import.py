@@ -281,6 +281,31 @@ def test_ambiguous_numbers_and_files_saved_again(report, text):
     assert "0 %" not in repr(ado.diagnose(ado.import_ncu(report(text))))
 
 
+def test_stalls_that_were_not_collected_are_unknown(report):
+    metrics = {**FEW, "dram__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "88.30")}
+    sweep = ado.import_ncu(report(few(metrics)))
+    assert sweep[0].limiter.kind is Kind.DRAM
+    assert "wait" not in repr(ado.diagnose(sweep))
+    ax = ado.warp_states(sweep)
+    assert "stalls not collected" in ax.get_title(loc="left")
+    assert "n/a" in [text.get_text() for text in ax.texts]
+
+
+@pytest.mark.parametrize("unit", ["fortnight", "%"])
+def test_an_unknown_unit_of_a_time_is_refused(report, unit):
+    text = few({**FEW, "gpu__time_duration.sum": (unit, "117,344")})
+    with pytest.raises(ValueError, match=f"must be ns, us, ms or s, got {unit}"):
+        ado.import_ncu(report(text))
+
+
+def test_rooflines_name_what_a_report_lacks(report):
+    sweep = ado.import_ncu(report(few()))
+    with pytest.raises(ValueError, match=r"compulsory bytes.* ncu with --set full"):
+        ado.roofline(sweep)
+    with pytest.raises(ValueError, match=r"or ceilings=\{"):
+        ado.roofline(sweep, kind="roofline")
+
+
 def test_kernels_without_a_time_are_named(report):
     head, _, last = few(names=("void good(int)", "void failed(int)")).rstrip("\n").rpartition("\n")
     with pytest.warns(UserWarning, match="no time of launches of failed"):

@@ -317,7 +317,8 @@ def warp_states(
         canvas.ax.barh([row], [length], left=_CYCLES, height=0.4, color=FADED, lw=0, zorder=2)
         style = {"va": "center", "fontsize": font}
         shift = canvas.ax.transData + canvas.shift(2)
-        canvas.label(_cycles(cycles), position=(_CYCLES + length, row), transform=shift, **style)
+        words = _cycles(cycles) if cycles else "n/a"
+        canvas.label(words, position=(_CYCLES + length, row), transform=shift, **style)
         issued = profile.get("issue_active")
         if issued is not None:
             canvas.label(percent(issued), position=(_ISSUED, row), **style)
@@ -354,6 +355,6 @@ def _largest_stall(profile: Profile) -> str:
         return f"{percent(issued)} of issue slots used"
     stalls = {name: cycles for name, cycles in of.items() if name not in _READY}
     if not stalls:
-        return "no stalls counted"
+        return "stalls not collected"
     name = max(stalls, key=lambda n: stalls[n])
     return f"{_words(name)} {_cycles(stalls[name])} of {_cycles(_latency(profile))} cycles"

@@ -22,10 +22,15 @@ from adokernels.text import printable
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 
+_NCU = "collect the FLOPs of a report of ncu with --set full, for kind='roofline'"
 #: The property that each kind requires of at least one measurement: name, test and remedy.
 _NEEDS: dict[Kind, tuple[str, Callable[[Measurement], object], str]] = {
-    "roofline": ("FLOPs", has_flops, "use kind='bandwidth', or pass flops= to ado.measure"),
-    "bandwidth": ("compulsory bytes", lambda m: m.bytes, "pass bytes= to ado.measure"),
+    "roofline": (
+        "FLOPs",
+        has_flops,
+        f"use kind='bandwidth', pass flops= to ado.measure, or {_NCU}",
+    ),
+    "bandwidth": ("compulsory bytes", lambda m: m.bytes, f"pass bytes= to ado.measure; {_NCU}"),
     "instructions": (
         "hardware counters",
         lambda m: m.profile and m.profile.get("instructions"),
@@ -214,7 +219,7 @@ def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
     if bare and chosen != "bandwidth":
         raise ValueError(
             f"kind={chosen!r} needs memory and compute ceilings, which {_lacking(bare)}:"
-            " pass machine=ado.machine(...), or use kind='bandwidth'"
+            " pass machine=ado.machine(...) or ceilings={...}, or use kind='bandwidth'"
         )
     name, has, remedy = _NEEDS[chosen]
     if everything and not any(map(has, everything)):  # the chart names points without it

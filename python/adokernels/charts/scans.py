@@ -59,6 +59,7 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
     """Draw the lines; return the legend entries."""
     ax = canvas.ax
     key: list[Artist] = []
+    hollow: list[Artist] = []
     peers = {m.variant for s in scan for m in s.peers}
     looks = itertools.cycle(zip(_COLOURS, _MARKERS, strict=True))
     for name, (colour, marker) in zip(scan.names, looks, strict=False):
@@ -70,7 +71,7 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
         xs = scan.sizes if scan.lengths else [m.bytes for m in found]
         if kind == "ratio":
             if compared := scan.comparisons.get(name):
-                _draw_ratios(canvas, xs, compared, style)
+                hollow += _draw_ratios(canvas, xs, compared, style)
             continue
         _draw_line(canvas, xs, found, kind, style)
     if not scan.lengths and all(
@@ -101,7 +102,7 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
             places = [{"ha": ha, "transform": top + shift} for ha, shift in sides]
             style = {"position": (size, 1.0), "va": "center", "color": FADED}
             canvas.label(f"{level} {binary_size(size)}", places, **style)
-    return key
+    return key + hollow[:1]
 
 
 def _draw_line(
@@ -121,8 +122,11 @@ def _draw_line(
 
 def _draw_ratios(
     canvas: Canvas, xs: Sequence[float], compared: Sequence[Comparison], style: dict[str, Any]
-) -> None:
-    """Draw the ratios of times with their intervals as a band; unclear ones are hollow."""
+) -> list[Artist]:
+    """Draw the ratios of times with their intervals as a band; unclear ones are hollow.
+
+    Return the legend entry of hollow markers.
+    """
     ax, ratios = canvas.ax, [c.ratio for c in compared]
     ax.plot(xs, ratios, lw=1.5, ms=5, **style)
     unclear = [(x, c.ratio) for x, c in zip(xs, compared, strict=True) if c.verdict == "unclear"]
@@ -131,6 +135,7 @@ def _draw_ratios(
     low, high = zip(*(c.interval for c in compared), strict=True)
     ax.fill_between(xs, low, high, color=style["color"], alpha=0.2, lw=0)
     canvas.labels.points += zip(xs, ratios, strict=True)
+    return [entry("unclear", marker="o", **canvas.hollow)] if unclear else []
 
 
 def _draw_offloads(scan: Scan, ax: Axes | None) -> Axes:

@@ -457,7 +457,8 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
         "arithmetic": k.stall("math_pipe_throttle", "wait", "dispatch_stall"),
         "branches": k.stall("branch_resolving", "no_instruction"),
     }
-    ordered = sorted(groups, key=lambda name: -groups[name])
+    # Without collected stalls, no wait is known.
+    ordered = sorted(filter(groups.get, groups), key=lambda name: -groups[name])
     for name in ordered:
         if groups[name] >= STALL or name == ordered[0]:
             yield from _waiting(k, name, percent(groups[name]))

@@ -8,8 +8,8 @@ Each rule compares times of the same variant, or a rate with a ceiling that one 
    latency if it delivers less than a quarter of its bandwidth.
 3. If the time hardly rises, the limiter is in the core: L1 or vector instructions, whichever is
    nearer to its ceiling and at least half of it; vector instructions if the variant is slower with
-   the baseline instruction set; scalar code if the rate is at least half of its peak; otherwise
-   dependent operations.
+   the baseline instruction set; scalar code if the rate is at least half of its peak of additions,
+   and does not exceed it; otherwise dependent operations.
 4. If several threads gain little, the limiter is the memory level whose bandwidth they share, or
    else too little or unbalanced work. If one thread reaches its limit on a machine with more
    processors, the limiter is the number of threads.
@@ -30,7 +30,7 @@ from adokernels.records.experiments import GIVEN, SMALLEST, Run
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.text import number, percent, quantity
+from adokernels.text import NO_LIMIT, number, percent, quantity
 
 #: A changed condition matters if it changes the time by this factor.
 _MATTERS = 1.25
@@ -289,6 +289,9 @@ class _Tried:
             return Kind.UNKNOWN, "", None, tuple(said)
         text = f"{percent(of_scalar)} of the operations that scalar code can execute"
         said.insert(0, _say(text, of_scalar, _BUSY))
+        if of_scalar > NO_LIMIT:
+            said.insert(1, _say("scalar FMAs or vector instructions exceed this rate"))
+            return Kind.UNKNOWN, "", None, tuple(said)
         if of_scalar >= _BUSY:
             return Kind.COMPUTE, SCALAR, min(of_scalar, 1.0), tuple(said)
         return Kind.LATENCY, CHAIN, None, tuple(said)

@@ -32,9 +32,10 @@ _LAUNCH = (
     *("Block Size", "Grid Size", "Device", "CC", "thread Domain", "Id:Domain"),
 )
 _ONE_PER_ROW = "Metric Name"
+_TIME = "gpu__time_duration.sum"
 #: Metrics of the default sections, by their names on a details page.
 _DETAILS = {
-    "Duration": "gpu__time_duration.sum",
+    "Duration": _TIME,
     "SM Frequency": "sm__cycles_elapsed.avg.per_second",
     "Compute (SM) Throughput": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "L1/TEX Cache Throughput": "l1tex__throughput.avg.pct_of_peak_sustained_active",
@@ -111,7 +112,8 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     Raises
     ------
     ValueError
-        If the file is not a CSV file of ncu, or if no kernel has a time.
+        If the file is not a CSV file of ncu, if no kernel has a time, or if the unit of a time is
+        unknown.
     Unavailable
         If a ``.ncu-rep`` is given, and Nsight Compute is not installed.
     OSError
@@ -133,10 +135,10 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
         if _nanoseconds(launch):
             groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
         else:
-            timeless[launch.kernel] = "the report has no gpu__time_duration.sum of a launch"
+            timeless[launch.kernel] = f"the report has no {_TIME} of a launch"
     if timeless and not groups:
         raise ValueError(
-            f"{file.name} must contain gpu__time_duration.sum of {next(iter(timeless))}, got no "
+            f"{file.name} must contain {_TIME} of {next(iter(timeless))}, got no "
             "such metric; add --section SpeedOfLight"
         )
     if not groups:
@@ -186,7 +188,7 @@ def _measurement(report: str, name: str, launches: list[_Launch]) -> Measurement
 
 def _nanoseconds(launch: _Launch) -> float:
     """The time of a launch; 0 if the report does not have it."""
-    duration = launch.values.get("gpu__time_duration.sum", 0.0)
+    duration = launch.values.get(_TIME, 0.0)
     return duration if duration > 1e-3 else 0.0
 
 
@@ -328,6 +330,8 @@ def _of_launch_rows(rows: list[dict[str, str]]) -> Iterator[_Launch]:
 def _launch(row: Mapping[str, str], cells: Mapping[str, tuple[str, str]], mark: str) -> _Launch:
     values, texts = {}, {}
     for name, (text, unit) in cells.items():
+        if name == _TIME and unit.strip().lower() not in ("", *_TIMES):  # empty: the base unit, ns
+            raise ValueError(f"the unit of {name} must be ns, us, ms or s, got {unit}")
         number = _number(text, mark)
         if number is None:
             texts[name] = visible(text)

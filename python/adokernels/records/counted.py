@@ -42,8 +42,12 @@ class CountedVariant(Fields):
 
     @property
     def sectors(self) -> float:
-        """Sectors of 32 bytes that loads, stores and bulk copies access in global memory."""
-        return (self.sectors_of("load") or 0) + (self.sectors_of("store") or 0)
+        """Sectors of 32 bytes that loads, stores, bulk copies and atomics access in global memory.
+
+        Atomics repeat a sector for lanes that update the same address.
+        """
+        moved = sum(self.sectors_of(each) or 0 for each in _OPERATIONS)
+        return moved + (self.profile.get("atomic_sectors") or 0)
 
     def sectors_of(self, access: Access) -> float | None:
         """Sectors of loads or stores and of bulk copies in this direction; None: not counted."""
@@ -56,7 +60,8 @@ class CountedVariant(Fields):
     @property
     def has_bulk_copies(self) -> bool:
         """Whether `sectors` includes bulk copies, for example of the tensor memory accelerator."""
-        return self.sectors > sum(self.profile.get(f"{each}_sectors") or 0 for each in _OPERATIONS)
+        bulk = (EMULATED_BULK.format("sectors", op) for op in _OPERATIONS.values())
+        return any(map(self.profile.get, bulk))
 
     def _with_bulk(self, quantity: str, of: str, access: Access) -> float | None:
         value = self.profile.get(quantity)

@@ -127,7 +127,7 @@ class BreakEven:
         if self.upto > self.smallest:
             return f"{words} from {size(self.upto)} or less"
         ends = f"from {size(self.smallest)} to {size(self.largest)}"
-        return f"{words} at all sizes measured, {ends}"
+        return f"{words} at all sizes with a verdict, {ends}"
 
 
 def elements(n: float) -> str:
@@ -250,12 +250,20 @@ class Scan(StoredRecord, Rows, ShownAsTables, Plotted, Entries[Sweep]):
     def finding(self) -> str:
         """The break-even sizes, in a sentence, or empty."""
         if self.lengths:
-            return "; ".join(f"{name} is {even}" for name, even in self.crossovers.items())
+            return "; ".join(
+                f"{name} is {even}{self._without_verdict(name)}"
+                for name, even in self.crossovers.items()
+            )
         if not self.offloads:
             return ""
         unknown = "of unknown speed, because no size has a verdict"
         with_copies, alone = self.break_even or unknown, self.kernel_break_even or unknown
         return f"With copies, the GPU is {with_copies}; the kernel alone is {alone}."
+
+    def _without_verdict(self, peer: str) -> str:
+        judged = zip(self.sizes, self.comparisons[peer], strict=True)
+        missing = [elements(n) for n, found in judged if found.reason]
+        return f" (no verdict at {', '.join(missing)})" if missing else ""
 
     @property
     def names(self) -> tuple[str, ...]:

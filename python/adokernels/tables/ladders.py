@@ -92,14 +92,16 @@ def routines_table(routines: Mapping[str, Routine]) -> Table:
 def counted_table(sweep: CountedSweep) -> Table:
     """List the counts of each variant; the sectors are also relative to the ideal number.
 
-    A narrow terminal omits columns of zeros first.
+    A narrow terminal omits columns of zeros first. Columns of atomics are omitted without atomics.
     """
-    headers = ["variant", *(header for header, _ in _COLUMNS)]
-    table = new_table(f"Counts on the emulator: {sweep.title}", headers)
     known = {header: any(cell(v) not in ("", "0") for v in sweep) for header, cell in _COLUMNS}
+    columns = [(h, cell) for h, cell in _COLUMNS if known[h] or h not in _OF_ATOMICS]
+    table = new_table(
+        f"Counts on the emulator: {sweep.title}", ["variant", *(h for h, _ in columns)]
+    )
     table.expendable = sorted(_OMITTED, key=known.__getitem__)
     for v in sweep:
-        cells = (cell(v) for _, cell in _COLUMNS)
+        cells = (cell(v) for _, cell in columns)
         table.add_row(v.variant, *cells, style=FADED if v.ceiling else "")
     notes = [
         "Emulated: requests and load sectors are exact. Time, stalls and hit rates are not"
@@ -132,6 +134,8 @@ def _known(v: CountedVariant, name: str, show: Callable[[float], str]) -> str:
 
 
 _WAVEFRONTS = ("shared_load_wavefronts", "shared_store_wavefronts")
+#: Columns of a ladder with atomics.
+_OF_ATOMICS = ("atomic\nsectors", "shared atomic\nconflicts")
 #: The header of each column, and its cell for a variant.
 _COLUMNS: Sequence[_Column] = (
     ("load\nrequests", lambda v: _count(v, "load_requests")),
@@ -141,6 +145,8 @@ _COLUMNS: Sequence[_Column] = (
     ("of ideal", lambda v: _of_ideal(v, "store")),
     ("shared\nwavefronts", lambda v: _count(v, *_WAVEFRONTS)),
     ("of them\nconflicts", lambda v: _known(v, "conflict_share", percent)),
+    (_OF_ATOMICS[0], lambda v: _count(v, "atomic_sectors")),
+    (_OF_ATOMICS[1], lambda v: _count(v, "shared_atomic_conflicts")),
     ("FLOPs", lambda v: _count(v, "flops")),
     ("active\nlanes", lambda v: _known(v, "lanes", number)),
 )
