@@ -40,6 +40,10 @@ class Given:
     options: tuple[str, ...] = ()
 
 
+#: A name that is not code.
+_FILE = re.compile(r"\S+\.(cu|cuh|cpp|h|hpp|ptx|cubin|fatbin)")
+
+
 def given_source(source: Any) -> Given:
     """The source in a string, in bytes, in a file, or in an object of CuPy or cuda.core.
 
@@ -48,11 +52,13 @@ def given_source(source: Any) -> Given:
     TypeError
         If the object has no source.
     ValueError
-        If bytes are neither text nor a cubin or fat binary.
+        If bytes are neither text nor a cubin or fat binary, or if a string is the name of a file.
     """
     if isinstance(source, str):
         if source.startswith(_CUBIN.decode()):
             raise ValueError("source must be CUDA C++ or PTX, got machine code; pass it as bytes")
+        if _FILE.fullmatch(source):
+            raise ValueError(f"source must be code, got the name of a file; pass Path({source!r})")
         return Given(source)
     if isinstance(source, os.PathLike):
         return given_source(Path(source).read_bytes())
