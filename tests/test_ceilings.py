@@ -262,6 +262,24 @@ def test_ceilings_are_measured_until_two_rounds_agree(measured_values):
     assert found.refused == {"L2 read": reason}
 
 
+def test_ceilings_of_a_busy_machine_are_marked_and_measured_again(measured_values, monkeypatch):
+    def machine(load, copy):
+        monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+        measured_values["DRAM copy"] = [copy]
+        return ado.machine("cpu")
+
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    busy = machine(11.25, 2.0)
+    assert (busy.roof, busy.busy) == (2.0, "the load of its 2 processors was 11.2")
+    assert "load of the machine 11.2: the ceilings may be too low" in repr(busy)
+    assert machine(5.0, 3.0).roof == 2.0  # still busy
+    sweep = ado.sweep(ado.transpose, np.ones((8, 8)), device="cpu", seconds=0.01, progress=False)
+    assert "the ceilings may be too low: when they were measured, the load" in repr(sweep)
+    quiet = machine(0.5, 4.0)
+    assert (quiet.roof, quiet.busy) == (4.0, "")
+    assert machine(9.0, 5.0).roof == 4.0
+
+
 def test_disturbed_samples_of_a_ceiling_do_not_count():
     waits = iter([0.0, 1e-3, 0.0, 1e-3, 0.0])
     taken = machine_module._sampled(lambda: (1e-3 + (w := next(waits, 1e-3)), 0.0, True, w))

@@ -63,6 +63,12 @@ def test_files_with_ptx_and_sources(tmp_path, operands):
         compute(made, operands)
 
 
+@pytest.mark.parametrize("name", ["saxpy.cu", "kernels/saxpy.ptx"])
+def test_the_name_of_a_file_is_not_a_source(name):
+    with pytest.raises(ValueError, match=rf"got a file name: pass source=Path\('{name}'\)"):
+        variant(name)
+
+
 def test_ptx_without_lines_has_a_heat_map_of_its_own_lines(operands):
     found = ado.heatmap(variant(WITHOUT_LINES), *operands, device="emulator")
     loads = [line for line in found.lines if line.loads.requests]

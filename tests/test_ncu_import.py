@@ -288,6 +288,7 @@ def test_stalls_that_were_not_collected_are_unknown(report):
     assert "wait" not in repr(ado.diagnose(sweep))
     ax = ado.warp_states(sweep)
     assert "stalls not collected" in ax.get_title(loc="left")
+    assert ", ," not in " ".join(text.get_text() for text in ax.findobj(plt.Text))
     assert "n/a" in [text.get_text() for text in ax.texts]
 
 

@@ -46,6 +46,13 @@ def test_own_points_lie_below_own_ceilings():
     ax = ado.roofline(points=[("mine", 3e12, 6.0)], ceilings=ceilings | tensor, levels=levels)
     ax.figure.draw_without_rendering()
     assert any(t.get_text().startswith("FP16 tensor 9.00 TFLOP/s") for t in ax.texts)
+    tensor, points = {"FP16 tensor": 990e12}, [("mine", 3e14, 120.0), ("wrong", 3e14, 0.25)]
+    ax = ado.roofline(points=points, ceilings=ceilings | tensor)
+    ax.figure.draw_without_rendering()
+    words = " ".join([*(text.get_text() for text in ax.texts), *legend_words(ax)])
+    assert all(f"{name} " in words for name in ("DRAM copy", "L2 read", "FP64 FMA", "FP16 tensor"))
+    assert "off scale" not in words
+    assert "above all roofs: wrong; rates are in FLOP/s and B/s" in words
     both = ado.roofline(make_gpp(counters=True), points=[("mine", 3e12, 6.0)], levels=["DRAM"])
     assert ("D", 6, 3e12) in markers(both)
     assert len(markers(both)) > 1
@@ -57,7 +64,7 @@ def test_own_points_lie_below_own_ceilings():
         ({"points": [("a", 1.0, 2.0)]}, TypeError, "needs a sweep, a measurement, a machine, or"),
         ({"points": [("a", 1.0)], "ceilings": {"DRAM": 1e12, "FP64": 1e13}}, ValueError, "points"),
         ({"points": [("a", 0, 1)], "ceilings": {"DRAM": 1e12, "FP64": 1e13}}, ValueError, "positi"),
-        ({"ceilings": {"DRAM": 1e12}}, ValueError, "must have DRAM and a precision"),
+        ({"ceilings": {"DRAM": 1e12}}, ValueError, "must have DRAM and one of FP64"),
         ({"ceilings": {"DRAMM": 1e12}}, ValueError, "did you mean 'DRAM'"),
         ({"ceilings": {"DRAM": "1", "FP64": 1}}, TypeError, "numbers"),
     ],

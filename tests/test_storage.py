@@ -89,6 +89,12 @@ def test_a_record_that_cannot_be_loaded_is_not_saved(field, value, message, tmp_
     assert path.read_bytes() == GOOD
 
 
+def test_a_record_is_not_saved_as_a_picture(tmp_path):
+    with pytest.raises(ValueError, match=r"path must end in \.json .*ax\.figure\.savefig"):
+        make_transpose().save(tmp_path / "record.SVG")
+    assert not list(tmp_path.iterdir())
+
+
 def test_infinite_options_are_stored_and_loaded(tmp_path):
     options = {"low": -math.inf, "high": math.inf, "fill": math.nan, "taps": [1, math.inf]}
     problem = Inputs.of([("a", (2, 2), "float32")], options | {"f": len})

@@ -116,7 +116,7 @@ def draw_rows(
 
 def subject(measurements: Sequence[Measurement]) -> str:
     """Describe the measurements: routine, problem, device, cold or warm caches."""
-    parts = [f"{m.routine}, {problem_of(m)}" for m in measurements]
+    parts = [", ".join(filter(None, (m.routine, problem_of(m)))) for m in measurements]
     parts += [str(m.context.get("device_name", m.device)) for m in measurements]
     parts += [f"counters {m.profile.cache}" for m in measurements if m.profile]
     if any(len(m.profile) > 1 for m in measurements if m.profile):

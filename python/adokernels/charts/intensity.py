@@ -84,9 +84,13 @@ def draw_flops(
         xs = dict.fromkeys(t.m.flops / t.m.bytes for t in tracks if t.m.flops and t.m.bytes)
         walls = [(x, f"compulsory {number(x)} FLOP/B") for x in xs]
     visible = []  # points on the roofs of the requested levels, below the ridge points
-    for layer in layers if levels and tracks else ():
-        height = max(r.value for r in layer.roofs if not r.slope) / _BELOW_RIDGE
+    for layer in layers if levels and (tracks or stated.points) else ():
+        flat = [r for r in layer.roofs if not r.slope]
+        height = max(r.value for r in flat) / _BELOW_RIDGE
         visible += [(height / r.value, height) for r in layer.roofs if r.slope]
+        asked = [r.value for r in flat if r.tensor or layer.host.machine.name == STATED]
+        room = _BELOW_RIDGE / _slowest_memory(layer.roofs).value
+        visible += [(room * value, value) for value in asked]
     regions: list[Region] = []  # memory-bound and compute-bound, for the slowest memory level
     if len(layers) == 1:
         slowest = _slowest_memory(layers[0].roofs)
@@ -354,6 +358,12 @@ def _draw(
         key = [*track_entries(series, tracks, points), *notes]
         key += [f"off scale: {words}" for place, words in walls if not left < place < right]
         key += stated_key
+        flat, slopes = (max(r.value for r in roofs if r.slope == s) for s in (0, 1))
+        above = [
+            p.label for p in stated.points if p.rate > NO_LIMIT * min(flat, p.intensity * slopes)
+        ]
+        if above:
+            key.append(f"above all roofs: {', '.join(above)}; rates are in FLOP/s and B/s")
         for host in (layer.host for layer in layers):
             words = "measured ceiling" if host.alone else f"ceilings of {host.machine.title}"
             words = STATED if host.machine.name == STATED else words

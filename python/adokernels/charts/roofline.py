@@ -116,9 +116,10 @@ def roofline(
         The memory levels whose points and ceilings a ``"roofline"`` shows, for example ``["DRAM"]``
         for the classic roofline. The axes contain part of each of these ceilings. Default: all
         levels, with the axes around the points; DRAM if there are several machines. Two more kinds
-        of ceilings are drawn only if they are listed: ``"host link"``, which limits code whose
-        operands are in host memory, and tensor cores, for example ``"FP64 tensor"``. The ceiling
-        of tensor cores is also drawn if a point exceeds the FMA peak of its precision.
+        of ceilings are drawn only if they are listed or in `ceilings`: ``"host link"``, which
+        limits code whose operands are in host memory, and tensor cores, for example ``"FP64
+        tensor"``. The ceiling of tensor cores is also drawn if a point exceeds the FMA peak of its
+        precision.
     ax
         The axes to draw on; by default, new axes of a new figure.
     machine
@@ -144,6 +145,8 @@ def roofline(
     """
     if ceilings is not None:
         machine = stated_machine(ceilings)
+        if levels is None:
+            levels = [c.level for c in machine if c.kind in ("bandwidth", *OPTIONAL)]
     if what is None:
         if machine is None:
             raise TypeError("roofline needs a sweep, a measurement, a machine, or ceilings=")

@@ -38,7 +38,8 @@ def stated_machine(ceilings: Mapping[str, float]) -> Machine:
         found.append(Ceiling(kind=kind, level=name, operation=operation, measured=float(rate)))
     if "DRAM" not in ceilings or not any(c.kind == "compute" for c in found):
         raise ValueError(
-            "ceilings must have DRAM and a precision, for example {'DRAM': 3.3e12, 'FP64': 34e12}, "
+            f"ceilings must have DRAM and one of {', '.join(_PRECISIONS)}, for example "
+            "{'DRAM': 3.3e12, 'FP64': 34e12}, "
             f"got {', '.join(ceilings) or 'none'}"
         )
     return Machine(device="cuda", name=STATED, threads=0, ceilings=tuple(found))

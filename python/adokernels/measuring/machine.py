@@ -121,7 +121,8 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
         cores if cuBLAS is installed. Theoretical figures come from queried device properties, where
         known. Each ceiling is measured until two rounds agree within 10 %. A ceiling is omitted if
         no two of five rounds agree, or if it contradicts another ceiling; ``refused`` has the
-        reason.
+        reason. Ceilings of a CPU that was busy (``machine.busy``) are measured again once it is
+        quiet.
 
     Notes
     -----
@@ -138,19 +139,21 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
 
 def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = False) -> Machine:
     """Return the ceilings of a device, as :func:`machine`. Show which one is being measured."""
-    facts = context(device)
+    facts = {**context(device), "processors": os.cpu_count()}
     name = _cache_name(device, facts)
-    if not refresh and (known := _known(name, device)):
-        return known
-    found, refused = _agreed(device, list(_cases(device)), display)
-    result = Machine(
+    new = partial(
+        Machine,
         device=_core.device_kind(device),
         name=device_name(device),
         threads=_core.max_threads() if device == "cpu" else 0,
-        ceilings=found,
         context=facts,
-        refused=refused,
     )
+    known = None if refresh else _known(name, device)
+    # Ceilings of a busy machine are measured again once it is quiet.
+    if known and not (known.busy and not new(ceilings=known.ceilings).busy):
+        return known
+    found, refused = _agreed(device, list(_cases(device)), display)
+    result = new(ceilings=found, refused=refused)
     cache.store(name, result)
     return result
 

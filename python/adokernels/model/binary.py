@@ -40,16 +40,21 @@ class Given:
     options: tuple[str, ...] = ()
 
 
+#: A name that is not code.
+_FILE = re.compile(r"\S+\.(cu|cuh|cpp|h|hpp|ptx|cubin|fatbin)")
+
+
 def given_source(source: Any) -> Given:
     """The source in a string, in bytes, in a file, or in an object of CuPy or cuda.core.
 
-    TypeError is raised if an object has no source, and ValueError for bytes of another kind.
+    TypeError is raised if an object has no source, and ValueError for bytes of another kind or the
+    name of a file.
     """
     if isinstance(source, str):
-        if re.fullmatch(r"\S+\.(cuh?|ptx|cubin)", source):
-            raise ValueError(f"source must be code, got a file name: pass source=Path({source!r})")
         if source.startswith(_CUBIN.decode()):
             raise ValueError("source must be CUDA C++ or PTX, got machine code; pass it as bytes")
+        if _FILE.fullmatch(source):
+            raise ValueError(f"source must be code, got a file name: pass source=Path({source!r})")
         return Given(source)
     if isinstance(source, os.PathLike):
         return given_source(Path(source).read_bytes())

@@ -162,6 +162,14 @@ class Machine(StoredRecord, ShownAsTables, Entries[Ceiling]):
         return f"{self.name}, {self.threads} thread{'s' if self.threads != 1 else ''}"
 
     @property
+    def busy(self) -> str:
+        """Why its ceilings may be too low: other programs used all processors; else empty."""
+        load, processors = (number_in(self.context, name) for name in ("load", "processors"))
+        if self.device != "cpu" or not processors or (load or 0.0) <= processors:
+            return ""
+        return f"the load of its {processors:.0f} processors was {load:.1f}"
+
+    @property
     def roof(self) -> float:
         """Measured DRAM copy bandwidth, the limit of code that streams through memory."""
         return self[ROOF].measured

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SCHEMA = 2
 #: The field of a file with rows that follow from the other fields.
 ROWS = "records"
+#: Suffixes of files that are not records.
+_PICTURES = (".svg", ".png", ".pdf", ".html")
 
 Entry = TypeVar("Entry")
 
@@ -142,10 +144,17 @@ class StoredRecord(Fields):
         Raises
         ------
         ValueError
-            See :meth:`to_json`; an existing file is unchanged.
+            See :meth:`to_json`, or if the suffix is one of a picture or page; an existing file is
+            unchanged.
         OSError
             If the file cannot be written; an existing file is unchanged.
         """
+        if PurePath(path).suffix.lower() in _PICTURES:
+            raise ValueError(
+                f"path must end in .json or .json.xz, got {str(path)!r}; charts are saved by "
+                "ax.figure.savefig, pages by ado.write_report, and tables by save_svg or save_html "
+                "of rich.console.Console(record=True)"
+            )
         replace_file(path, self.to_json().encode())
 
 

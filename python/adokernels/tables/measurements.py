@@ -99,7 +99,10 @@ def sweep_table(sweep: Sweep) -> Table:
     notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
     if any((r["share"] or 0) > NO_LIMIT for r in records):
         why = "caches hold the data" if sweep.limit == "roof" else "FMAs do not compute all FLOPs"
+        why += ", or the ceiling is too low" if any(m.cache == "cold" for m in measured) else ""
         notes.append(f"no limit: above {percent(NO_LIMIT)} of the {sweep.limit}, because {why}")
+    if sweep.machine and sweep.machine.busy:
+        notes.append(f"the ceilings may be too low: when they were measured, {sweep.machine.busy}")
     notes += verdict_notes({m.variant: m.compare(b) for m, b in sweep.step_pairs().items()})
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     text, faded = ("device", "step is"), [m.ceiling for m in measured]
@@ -458,6 +461,7 @@ def machine_table(machine: Machine) -> Table:
     measured, load = machine.context.get("time"), number_in(machine.context, "load")
     if isinstance(measured, str):
         words = "" if load is None else f", load of the machine {load:.1f}"
+        words += ": the ceilings may be too low" if machine.busy else ""
         notes.append(f"Measured {measured[:10]} {measured[11:16]} UTC{words}.")
     text = {"ceiling": None, "basis": None}
     return table_of(machine.title, rows, text, notes=notes, sparse=True)
