@@ -465,7 +465,7 @@ def dosed_call():
 def doses_of(call):
     """The trials of all doses, with the differences in machine code."""
     with emulation.alone():
-        work = emulation.Work.of_call(call)
+        work = emulation.EmulatedWork.of_call(call)
         result, subjects = emulation.subjects_of(work)
         found = [module._trial(e, work, subjects, result) for e in experiments.doses(subjects)]
         return module._compared(subjects, found, None)[0]

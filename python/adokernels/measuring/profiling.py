@@ -19,7 +19,6 @@ from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.profile import KernelProfile, Profile
 
 Metrics = str | Iterable[str]
-Work = _core.Call | Callable[[], object]
 
 
 def profile(
@@ -126,7 +125,7 @@ def of_kernel(kernel: str | None, launched: Sequence[str], label: str) -> list[i
 
 
 def collect(
-    work: Work,
+    work: _core.Call | Callable[[], object],
     label: str,
     metrics: Metrics,
     cache: Cache,

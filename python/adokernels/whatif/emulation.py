@@ -47,7 +47,7 @@ def alone() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Work:
+class EmulatedWork:
     """Launches of kernels on the emulator, which can be repeated.
 
     `computed` returns copies of the results, `run` does not check the memory, and `forget` is
@@ -60,13 +60,15 @@ class Work:
     forget: Callable[[], None]
 
     @classmethod
-    def of_call(cls, call: Call) -> Work:
+    def of_call(cls, call: Call) -> EmulatedWork:
         """A call of a variant."""
         problem = call.problem
         return cls(call.label, lambda: call.computed(problem.values), call.run, problem.forget)
 
     @classmethod
-    def of_function(cls, label: str, function: Callable[[], Any], arrays: Sequence[Any]) -> Work:
+    def of_function(
+        cls, label: str, function: Callable[[], Any], arrays: Sequence[Any]
+    ) -> EmulatedWork:
         """A function that reads and writes NumPy arrays."""
         saved = [array.copy() for array in arrays]
 
@@ -81,7 +83,7 @@ class Work:
         return cls(label, computed, function, forget)
 
 
-def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
+def subjects_of(work: EmulatedWork) -> tuple[Any, list[Subject]]:
     """Run the original kernels; return the result, and each kernel with its launches and counts.
 
     ValueError is raised if no kernels are launched, or if the next run launches others.
@@ -106,7 +108,9 @@ def loaded(text: str, code: Code) -> _core.CudaKernel:
     return _core.CudaModule((code.header + text).encode(), "emulator").kernel(code.kernel.name)
 
 
-def proved(work: Work, experiment: Experiment, plans: list[Plan], expected: Any) -> list[Counts]:
+def proved(
+    work: EmulatedWork, experiment: Experiment, plans: list[Plan], expected: Any
+) -> list[Counts]:
     """Run both forms; return the counts of each plan with the switch on.
 
     `expected` is the result of the original kernels. Refused is raised if the result or a count
@@ -149,7 +153,7 @@ def same_results(result: Any, expected: Any) -> bool:
 
 
 def _run(
-    work: Work,
+    work: EmulatedWork,
     kernels: Mapping[int, _core.CudaKernel],
     constants: Mapping[int, _Constants],
     *,

@@ -35,7 +35,7 @@ from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache
 from adokernels.records.what_if import HALF_GPU, HALF_OCCUPANCY, Trial, WhatIf, largest
 from adokernels.whatif import rewriting
-from adokernels.whatif.emulation import Work, alone, proved, subjects_of
+from adokernels.whatif.emulation import EmulatedWork, alone, proved, subjects_of
 from adokernels.whatif.experiments import (
     EXPERIMENTS,
     MEANINGS,
@@ -201,15 +201,15 @@ class _Tested:
     """
 
     about: Mapping[str, Any]
-    work: Callable[[], Work]
+    work: Callable[[], EmulatedWork]
     context: AbstractContextManager[Any]
     on_gpu: Callable[[Sequence[Subject], Sequence[Assembled]], GpuWork]
-    smaller: Work | None = None
+    smaller: EmulatedWork | None = None
     symbols: Sequence[str] = ()
     others: Sequence[tuple[Trial, GpuWork]] = ()
 
 
-def _first_run(tested: _Tested) -> tuple[Work, Any, list[Subject]]:
+def _first_run(tested: _Tested) -> tuple[EmulatedWork, Any, list[Subject]]:
     """Run the kernels on the emulator, with smaller operands if they launch the same kernels."""
     if tested.smaller:
         with suppress(_core.KernelError, ValueError):
@@ -237,15 +237,15 @@ def _call(
     call = problem.prepare(name, block)
     gpu = GpuWork.of_call(call)
     if device == "emulator":
-        return _Tested(about, lambda: Work.of_call(call), nullcontext(), lambda *_: gpu)
+        return _Tested(about, lambda: EmulatedWork.of_call(call), nullcontext(), lambda *_: gpu)
     host = ladder.problem(*problem.host_arguments, device="emulator", **chosen, **problem.options)
     smaller = None
     if footprint_of(host) > _PROOF_BYTES and (less := scaled(host, _PROOF_BYTES)):
         with suppress(ValueError, _core.Unavailable):  # it cannot solve the smaller problem
-            smaller = Work.of_call(less.prepare(name, block))
+            smaller = EmulatedWork.of_call(less.prepare(name, block))
     return _Tested(
         about,
-        lambda: Work.of_call(host.prepare(name, block)),
+        lambda: EmulatedWork.of_call(host.prepare(name, block)),
         nullcontext(),
         lambda *_: gpu,
         smaller,
@@ -280,7 +280,7 @@ def _function(
     given = [copies[id(argument)] for argument in args]
     arrays = [array for g in copies.values() if (array := array_of("", g)) is not None]
     run = partial(function, *given, **options)
-    work = Work.of_function(name_of(function), run, arrays)
+    work = EmulatedWork.of_function(name_of(function), run, arrays)
     types = [
         (f"argument {i + 1}", tuple(g.shape), str(g.dtype))
         for i, g in enumerate(given)
@@ -325,7 +325,9 @@ def _on_lines(trial: Trial, plans: Sequence[Plan]) -> list[_Tried]:
     ]
 
 
-def _trial(experiment: Experiment, work: Work, subjects: Sequence[Subject], result: Any) -> _Tried:
+def _trial(
+    experiment: Experiment, work: EmulatedWork, subjects: Sequence[Subject], result: Any
+) -> _Tried:
     """Plan an experiment on all kernels, and prove it on the emulator."""
     deciding = Arrays().union(*(subject.decided_by for subject in subjects))
     plans = [plan_of(experiment, subject, deciding) for subject in subjects]
