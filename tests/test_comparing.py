@@ -131,6 +131,17 @@ def test_the_slope_chart_states_no_mean_gain_if_a_verdict_is_unclear(pair):
     assert "mean" not in title
 
 
+def test_the_title_of_the_slope_chart_does_not_count_ceilings():
+    before = make_transpose()
+    after = run_again(before, **{m.variant: 0.5 for m in before.variants})
+    assert before.measurements[0].ceiling
+    ax = ado.compare(before, after).plot()
+    rows = [label.get_text() for label in ax.get_yticklabels()]
+    assert rows[0] == "copy (ceiling)"
+    title = ax.get_title(loc="left").replace("\n", " ")
+    assert title.endswith(f": {len(rows) - 1} faster; mean speed-up \N{MULTIPLICATION SIGN}2.00")
+
+
 class TestCommand:
     @pytest.fixture
     def files(self, pair, tmp_path):

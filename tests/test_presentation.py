@@ -303,6 +303,13 @@ def test_one_intensity_for_all_is_shown_as_bandwidth():
         assert "intensity" in draw(other, machine=H200).get_xlabel()
 
 
+def test_a_ladder_whose_fastest_variant_has_no_flops_is_shown_as_bandwidth():
+    best, *rest = sorted(make_gpp().variants, key=lambda m: m.seconds)
+    integers = dataclasses.replace(best, flops=0, executed_flops=0)
+    assert "intensity" in draw([*rest, best], machine=H200).get_xlabel()
+    assert "bandwidth" in draw([*rest, integers], machine=H200).get_xlabel()
+
+
 def test_a_ladder_that_only_reads_stands_under_the_reading_roof():
     sweep = make_gpp()
     first = sweep.variants[0]

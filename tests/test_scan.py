@@ -1,6 +1,7 @@
 """Scans over sizes."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -223,6 +224,9 @@ def test_the_chart_of_a_scan_with_copies_names_its_curves(cpu, linked):
     ax.figure.draw_without_rendering()
     assert not clashes(ax)
     assert not outside(ax)
+    title = ax.get_title("left")
+    assert "\n" in title
+    assert not re.search(r"\d\n", title), "a number and its unit stay on one line"
     words = [text.get_text() for text in ax.texts]
     names = ["CPU", "GPU with copies", "kernel alone"] + ["copies at the link's roof"] * linked
     assert legend_words(ax)[1:] == names

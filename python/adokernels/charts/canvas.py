@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -155,6 +156,7 @@ _FAR = (62, 84, 112)
 LITERAL: Mapping[str, Any] = {"parse_math": False}
 #: Maximum number of characters of a row name, of a label, and of a title or note.
 _LONGEST_NAME, _LONGEST_LABEL, _LONGEST_NOTE = 34, 200, 450
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 #: Mean width of a character relative to the size of the font, in regular and in bold type.
 CHARACTER, _BOLD_CHARACTER = 0.56, 0.62
 
@@ -341,7 +343,7 @@ class Canvas:
             handle.set_label(f" {label}" if label.startswith("_") else label)
         longest = max((len(str(handle.get_label())) for handle in handles), default=0)
         columns = int(1.1 * self.width / (self.font * (3.6 + CHARACTER * longest)))
-        wrapped = textwrap.wrap(notes, int(1.1 * self.width / (CHARACTER * self.font)))
+        wrapped = _wrapped(notes, int(1.1 * self.width / (CHARACTER * self.font)))
         legend = self.ax.legend(
             handles=handles,
             loc="upper center",
@@ -365,7 +367,7 @@ class Canvas:
 
         def lines(words: str, character: float) -> list[str]:
             width = max(20, int(self.width / character))
-            return textwrap.wrap(printable(words, _LONGEST_NOTE), width)
+            return _wrapped(printable(words, _LONGEST_NOTE), width)
 
         below = lines(subject, 0.52 * size)
         style: dict[str, Any] = {"va": "bottom", "annotation_clip": False, "gid": "subject"}
@@ -373,11 +375,10 @@ class Canvas:
         self.ax.annotate(
             "\n".join(below), (0, 1), (0, 4), "axes fraction", "offset points", **style
         )
-        # Prevent line breaks before percent signs.
-        bold = lines(finding.replace(" %", "~%"), _BOLD_CHARACTER * (size + 2))
+        bold = lines(finding, _BOLD_CHARACTER * (size + 2))
         style = {"fontsize": size + 2, "fontweight": "bold", "loc": "left", **LITERAL}
         style["pad"] = 7 + 1.32 * size * len(below)
-        self.ax.set_title("\n".join(bold).replace("~%", " %"), **style)
+        self.ax.set_title("\n".join(bold), **style)
 
     def badge(self, suspects: Sequence[tuple[Measurement, Point]]) -> None:
         """Mark impossible points, with a visible message that names them."""
@@ -405,6 +406,12 @@ class Canvas:
     def shift(self, x: float, y: float = 0.0) -> ScaledTranslation:
         """An offset in points."""
         return ScaledTranslation(x / 72, y / 72, self.ax.figure.dpi_scale_trans)
+
+
+def _wrapped(words: str, width: int) -> list[str]:
+    """Lines of at most `width` characters; a number and its unit stay on one line."""
+    joined = re.sub(r"(?<=\d) ", _NO_BREAK, words)
+    return [line.replace(_NO_BREAK, " ") for line in textwrap.wrap(joined, width)]
 
 
 def level_style(level: str) -> tuple[str, str, float]:

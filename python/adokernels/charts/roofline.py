@@ -106,7 +106,7 @@ def roofline(
         caches (``"L2"``), and FLOPs per second of a precision or of tensor cores, for example
         ``{"DRAM": 3.3e12, "FP32": 67e12, "FP16 tensor": 990e12}``.
     kind
-        By default ``"roofline"`` if a routine has useful FLOPs, else ``"bandwidth"``; also
+        By default ``"roofline"`` if the fastest variant has FLOPs, else ``"bandwidth"``; also
         ``"bandwidth"`` if all variants are memory-bound with the same intensity.
     highlight
         Names of the variants with large markers and labels; the others are small. The default is
@@ -234,7 +234,8 @@ def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
 def _has_points(series: Series) -> bool:
     """Whether a roofline of a sweep has points at several positions."""
     sweep, variants, host = series.sweep, series.sweep.variants, series.host
-    if len(sweep) and not any(map(has_flops, sweep)):
+    # A variant that computes with integers has no points.
+    if len(sweep) and not any(map(has_flops, [sweep.fastest] if variants else sweep)):
         return False
     if len(sweep) and host and not host.machine.of_kind("compute"):
         return False

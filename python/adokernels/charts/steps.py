@@ -364,7 +364,8 @@ def draw_changes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
     """Draw a line per variant from its time before to its time after, with a table beside it."""
     if not len(changes):
         raise ValueError("changes must contain at least one variant, got none")
-    canvas = _new_canvas([(change.variant, False) for change in changes], ax, annotate=True)
+    names = [(change.variant, change.after.ceiling) for change in changes]
+    canvas = _new_canvas(names, ax, annotate=True)
     verdicts = [change.comparison.verdict for change in changes]
     gains = [change.after.speedup_over(change.before) for change in changes]
     labels = [printable(label, _LONGEST_CELL) for label in changes.labels]
@@ -390,9 +391,13 @@ def draw_changes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
     faces = zip(labels, (canvas.paper, canvas.ink), strict=True)
     key = [entry(label, marker="o", mec=canvas.ink, mfc=face) for label, face in faces]
     canvas.legend_below([*key, *verdict_entries(verdicts, MEMORY)])
+    # Ceilings compute no result: the title does not count them.
+    counted = [row for row, (_, ceiling) in enumerate(names) if not ceiling] or range(len(names))
+    verdicts = [verdicts[row] for row in counted]
     counts = ", ".join(f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts)
     finding = f"{labels[1]}: {counts}"
     if Verdict.UNCLEAR not in verdicts:
-        finding += f"; mean speed-up {ratio(statistics.geometric_mean(gains))}"
+        mean = statistics.geometric_mean(gains[row] for row in counted)
+        finding += f"; mean speed-up {ratio(mean)}"
     canvas.title(finding, changes.title)
     return canvas.ax
