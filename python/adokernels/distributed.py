@@ -291,7 +291,7 @@ def _sum(numbers: NDArray[np.float64]) -> float:
     """The correctly rounded sum, for any order of the numbers."""
     try:
         return math.fsum(numbers)
-    except (OverflowError, ValueError):  # of an intermediate sum, or infinities of both signs
+    except (OverflowError, ValueError):  # an intermediate sum overflows, or both infinities occur
         with np.errstate(invalid="ignore"):
             return float(np.sum(numbers, dtype=np.longdouble))
 

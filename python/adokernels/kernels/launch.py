@@ -170,10 +170,10 @@ def emulate(
     shared_bytes: int,
     arguments: Mapping[str, NDArray[Any] | bytes],
 ) -> None:
-    """Execute a kernel of PTX on the emulator. Its arrays then have the values that it wrote.
+    """Execute a kernel in PTX on the emulator. The arrays then have the values that it wrote.
 
-    There is one argument per parameter of the kernel, by its name. For an array, the kernel
-    receives an address. Bytes are the value of the parameter.
+    `arguments` has one entry per parameter of the kernel, by name. For an array, the kernel
+    receives its address. Bytes are the value of the parameter itself.
     """
     arrays = {name: each for name, each in arguments.items() if isinstance(each, np.ndarray)}
     with _known_memory(), on_emulator(list(arrays.values()), list(arrays)) as addresses:
@@ -183,7 +183,7 @@ def emulate(
 
 
 class Plan(NamedTuple):
-    """The launch of a kernel in any process: numbers of arrays stand for their addresses."""
+    """The launch of a kernel in any process: indices of arrays stand for their addresses."""
 
     code: bytes
     symbol: str  # the kernel's mangled name
@@ -191,7 +191,7 @@ class Plan(NamedTuple):
     block: tuple[int, ...]
     shared_bytes: int
     arguments: Sequence[int | bytes]
-    names: Sequence[str]  # of the arrays
+    names: Sequence[str]  # names of the arrays, for error messages
     zeroed: Sequence[int]  # arrays that are set to 0 before the launch
 
     def values(self, addresses: Sequence[int]) -> list[bytes]:

@@ -70,9 +70,9 @@ def context(device: str) -> dict[str, Any]:
 
 
 class Contention:
-    """Observes what other processes use from its creation on, directly before the samples.
+    """Observes what other processes use, from its creation on.
 
-    The GPU must be idle then.
+    Create it directly before the samples, when the GPU is idle.
     """
 
     def __init__(self, device: str) -> None:

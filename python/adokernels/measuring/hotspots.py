@@ -111,7 +111,10 @@ def require_kernels(
     block: Block | None,
     caller: Callable[..., Any],
 ) -> str:
-    """Why a work cannot run here; TypeError or ValueError unless it can launch kernels."""
+    """The reason why a work cannot run here, or an empty string.
+
+    TypeError or ValueError is raised if it cannot launch kernels.
+    """
     if callable(work) and not isinstance(work, Ladder | Variant):
         require_function(work, block, "variant")
         return _core.why_no_cuda()

@@ -63,10 +63,10 @@ class Work:
     """A variant, function, peer or stage that is prepared and checked, and can be measured."""
 
     sampler: Sampler  # with its name
-    fields: Mapping[str, Any]  # of its record, without times, checks and counts
-    call: Call | None = None  # of a variant, which is checked again after timing
+    fields: Mapping[str, Any]  # fields of its record, without times, checks and counts
+    call: Call | None = None  # the call of a variant, which is checked again after timing
     counted: Any = None  # what the counters count: a function, or a call of the core; or None
-    errors: Errors | None = None  # in its checks; None if unknown
+    errors: Errors | None = None  # errors found by its checks; None if unknown
     checked: bool = True  # whether its result was compared with another one
     profile: Profile | None = None
     experiments: Experiments | None = None
@@ -85,7 +85,7 @@ class Pipeline:
         self.device, self.timing, self.display = device, timing, display
         self.works: dict[str, Work] = {}
         self.skipped: dict[str, str] = {}
-        self.interrupted = False  # by Ctrl-C
+        self.interrupted = False  # whether Ctrl-C was pressed
         self._contention: dict[str, Any] = {}
 
     def prepare(self, makers: Mapping[str, Callable[[], Work]]) -> list[Work]:

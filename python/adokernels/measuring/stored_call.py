@@ -25,9 +25,9 @@ from adokernels.model.problem import Block, Call
 from adokernels.model.registry import routines
 from adokernels.records.inputs import Inputs
 
-#: This module, which runs stored work in a fresh process.
+#: The name of this module, which runs stored work in a fresh process.
 CHILD = "adokernels.measuring.stored_call"
-#: The samples, or the error.
+#: The file with the samples, or with the error.
 SAMPLES = "samples.pickle"
 _FILE = "work.pickle"
 

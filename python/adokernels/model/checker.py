@@ -51,7 +51,7 @@ class Checker:
         self._rejected: list[str] = []  # drawn problems that the reference rejects
         try:
             types = problem.result_types
-        except Exception as error:  # of the reference of an own ladder
+        except Exception as error:  # raised by the reference of an own ladder
             raise _of_reference(error, problem.ladder.name, str(problem)) from error
         arrays = sum(o.nbytes for o in problem.host_arguments if is_array(o))
         results = sum(math.prod(r.shape) * r.dtype.itemsize for r in types)
@@ -119,7 +119,7 @@ class Checker:
             try:
                 problem = self.ladder.problem(*operands, device=own.device_id, **own.options)
                 problem.values.expected  # noqa: B018
-            except Exception as error:  # of the reference
+            except Exception as error:  # raised by the reference
                 shapes = "shapes " + ", ".join(str(np.shape(o)) for o in operands)
                 if own.task.problems:
                     where = f"problem {i} of problems=, {shapes}"

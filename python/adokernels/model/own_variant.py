@@ -36,8 +36,8 @@ _WITH_NEGATIVE_STRIDES = ("numpy", "ado", "cupy")
 class OwnVariant(Variant):
     """One own implementation of a computation; :func:`variant` describes its attributes.
 
-    `owner` is the ladder that it belongs to. `isolation` are the processes of a comparison, which
-    run its calls; None if this process runs them.
+    `owner` is the ladder that contains it. `isolation` is the group of processes that run its calls
+    in a comparison; it is None if this process runs them.
     """
 
     name: str

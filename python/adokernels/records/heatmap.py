@@ -71,7 +71,7 @@ class Accesses(Fields):
 class LineCounts(OfLine):
     """The counts of a source line, or of one machine instruction of it."""
 
-    address: Count = 0  # of the machine instruction in the kernel; 0 for a whole line
+    address: Count = 0  # address of the machine instruction in its kernel; 0 for a whole line
     instruction: str = ""  # its text; empty for a whole line
     instructions: Count  # executed by warps
     lanes: Count  # active in all executed instructions, without predicated lanes

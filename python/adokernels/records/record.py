@@ -196,7 +196,7 @@ class Entries(Generic[Entry]):
         raise KeyError(self._why_not(which, [name for name, _ in named if name]))
 
     def _why_not(self, which: str, names: list[str]) -> str:
-        """Why there is no entry with a name."""
+        """The reason why there is no entry with this name."""
         return f"{which!r} was not measured{_core.suggest(which, names)}"
 
     @property
