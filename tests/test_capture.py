@@ -124,7 +124,7 @@ def test_a_launch_is_the_first_variant_of_a_ladder(kernel):
     (memory,) = launch.operands
     found = ado.sweep(ladder, memory.view("f4"), device="emulator", progress=False)
     assert [each.variant for each in found] == ["captured"]
-    assert found.skipped["numpy"].startswith("it computes the right result")
+    assert "launches no kernels" in found.skipped["numpy"]
     assert "wrong result" in found.skipped["copy"]
 
 

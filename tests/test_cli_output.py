@@ -134,7 +134,7 @@ def test_results_are_printed_if_they_cannot_be_stored(failing, tmp_path, capsys,
     captured = capsys.readouterr()
     assert "padded" in captured.out
     assert "no space" in captured.err
-    assert (f"wrote {store}" in captured.out.replace("\n", "")) is (failing == "chart")
+    assert (f"wrote{store}" in "".join(captured.out.split())) is (failing == "chart")
 
 
 @pytest.mark.parametrize(

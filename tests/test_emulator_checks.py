@@ -242,6 +242,31 @@ def test_kernels_of_cub(threads):
     np.testing.assert_array_equal(keys, ordered)
 
 
+LAST_BLOCKS = """__device__ unsigned finished[4096];
+__global__ void last_blocks(const float* x, float* out) {
+  for (unsigned* group = finished + blockIdx.x * 64, *end = group + 64; group < end; ++group) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0 && atomicAdd(group, 1u) == gridDim.y - 1) {
+      *group = 0;
+      out[blockIdx.x] = x[blockIdx.x];
+    }
+    __syncthreads();
+  }
+}"""
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_atomic_operations_are_recorded_in_their_order(monkeypatch):
+    """Without a lock, up to a quarter of such launches showed a race, depending on the load."""
+    monkeypatch.setattr(ado.settings, "emulator_checks", ("global_racecheck",))
+    ladder, x = ado.ladder("last_blocks", reference=lambda x: x), np.ones(4, "f4")
+    how = {"block": 32, "grid": (4, 8), "arguments": lambda x, out: (x, out)}
+    ladder.cuda_variant("last_blocks", source=LAST_BLOCKS, kernel="last_blocks", **how)
+    for _ in range(50):
+        np.testing.assert_array_equal(ladder(x, device="emulator"), x)
+
+
 @pytest.mark.skipif(bool(_core.why_no_emulator()), reason="needs the emulator")
 @pytest.mark.parametrize("name", ado.routines)
 def test_no_variant_has_a_race_between_blocks(name):

@@ -611,6 +611,7 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
       return true;
     };
     const Options& options = worker.launch.options;
+    std::unique_lock<std::mutex> updates;
     if (address >> 48 == kSharedWindow >> 48) {
       BlockState* block = shared_block(warp, address & 0xffffffffu);
       const s64 zeros[kLanes] = {}, at = memory - block->shared.data();
@@ -627,8 +628,10 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
                       size_text(a, true) + " '" + range->name + "', which is read-only",
                       range->name, at);
       if (!initialised(range->written, at, range->name, !options.checks.initcheck)) return false;
-      if (worker.launch.shadow != nullptr)
+      if (worker.launch.shadow != nullptr) {
+        updates = lock_updates(worker, address);
         record_global(worker, warp, a, inst.aux, one.offsets, address, 1u << lane, whole, true);
+      }
     }
     for (int k = 0; k < a.count; ++k, memory += bytes) {
       const bool vector = a.count > 1;

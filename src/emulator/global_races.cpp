@@ -299,6 +299,10 @@ void record_global(Worker& worker, Warp& warp, const Access& access, u32 site, c
   }
 }
 
+std::unique_lock<std::mutex> lock_updates(Worker& worker, u64 address) {
+  return std::unique_lock(page_at(worker, address).updates);
+}
+
 void observe_global(Worker& worker, Warp& warp, const s64* offsets, u64 base, u32 mask, int bytes) {
   for (const int lane : Lanes{mask}) {
     const u64 address = base + static_cast<u64>(offsets[lane]);

@@ -57,6 +57,7 @@ struct ShadowPage {
     std::array<Touch, 2> writers, readers;  // of different blocks
   };
   std::mutex lock;
+  std::mutex updates;  // atomic operations are recorded in the order of their execution
   int entry_bits = 5;  // binary logarithm of the bytes per entry
   std::vector<Entry> entries{std::size_t{1} << (kBits - entry_bits)};
   std::unordered_map<u64, Epochs> released;  // by strong stores, per word

@@ -330,6 +330,8 @@ void record_global(Worker& worker, Warp& warp, const Access& access, u32 site, c
                    u64 base, u32 mask, int bytes, bool write);
 // Called after a transfer whose values may tell the threads what other blocks have done.
 void observe_global(Worker& worker, Warp& warp, const s64* offsets, u64 base, u32 mask, int bytes);
+// An atomic operation is recorded, executed and observed under this lock.
+std::unique_lock<std::mutex> lock_updates(Worker& worker, u64 address);
 void begin_order(Cluster& cluster);
 void order_at_fence(Warp& warp);
 void order_at_barrier(BlockState& block);

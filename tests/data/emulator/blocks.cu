@@ -38,6 +38,8 @@ if (last[0]) for (int k = 0; k < 8; ++k) o[k * 64 + t] = x[k * 64 + 63 - t];
 S(bool, last, 1); x[i] = a[i]; __threadfence(); SYNC;
 if (t == 0) last[0] = atomicAdd(&f[0], 1) == 7; SYNC;
 if (last[0]) { __threadfence(); o[t] = x[511 - t]; if (t == 0) f[0] = 0; }
+//: race: a block that is not the last one
+if (t == 0) { __threadfence(); if (atomicAdd(&f[0], 1) == 6) f[0] = 0; }
 //: last warp
 if (t < 32) { x[b * 32 + t] = a[i]; __threadfence(); __syncwarp();
 int last = t == 0 ? atomicAdd(&f[0], 1) == 7 : 0; last = __shfl_sync(FULL, last, 0);
