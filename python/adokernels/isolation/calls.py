@@ -1,4 +1,4 @@
-"""Calls in a sandbox: the operands, the clock and the expected results are the parent's.
+"""Calls in a sandbox: the parent has the operands, the clock and the expected results.
 
 docs/grading.md describes the protocol.
 """

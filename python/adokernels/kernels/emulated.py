@@ -134,7 +134,8 @@ class _Finder:
 def front_end_of(function: Callable[..., Any]) -> str:
     """The front end of a kernel that a function can launch, or an empty string.
 
-    Its code, or code of the user that it calls, names the kernel, or an object that holds it.
+    The code of the function, or user code that it calls, names the kernel or an object that
+    contains it.
     """
     values: list[Any] = [function]
     for value in values:
@@ -146,7 +147,7 @@ def front_end_of(function: Callable[..., Any]) -> str:
 
 
 def refuse_kernel(name: str, value: Any) -> None:
-    """Raise TypeError for a kernel, which a function must launch."""
+    """Raise TypeError if a kernel is given instead of a function that launches it."""
     if _front_end(value) and hasattr(value, "__getitem__"):
         kernel = getattr(value, "__name__", "kernel")
         raise TypeError(

@@ -107,7 +107,7 @@ def captured(
     options: Mapping[str, Any],
     kernel: str | None,
 ) -> tuple[Sequence[CapturedLaunch], dict[str, Any]]:
-    """The launches of a function, or a captured launch; and the labels of their record."""
+    """The launches of a function, or a captured launch, with the labels of their record."""
     name = name_of(function)
     if isinstance(function, CapturedLaunch):
         of_kernel(kernel, [function.name], name)

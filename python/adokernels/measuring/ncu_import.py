@@ -123,7 +123,7 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     -----
     A metric that the report lacks is unknown, as on a GPU that does not have it. ``--set full``
     contains nearly all. ncu writes numbers in the notation of the user's locale. If all numbers of
-    a file are ambiguous, such as 117.344, the point is the decimal mark.
+    a file are ambiguous, such as 117.344, the decimal mark is the point.
     """
     require((str, os.PathLike), "a path", path=path)
     file = Path(path)
@@ -371,7 +371,7 @@ _SEPARATOR = re.compile(r"(?<=\d)[ \xa0\u202f'\u2019](?=\d{3}(?!\d))")
 def _decimal_mark(texts: Iterable[str]) -> str:
     """The decimal mark of a file: ncu writes numbers in the notation of the user's locale.
 
-    Numbers such as 1,234 and 1.234 do not show it.
+    Numbers such as 1,234 and 1.234 are ambiguous.
     """
     numbers = [_SEPARATOR.sub("", text) for text in texts]
     marks = {".": _WITH_POINT, ",": _WITH_COMMA}

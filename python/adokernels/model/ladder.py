@@ -425,7 +425,7 @@ def check_options(
 
 
 def suggesting(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the TypeError for an unknown keyword contain the nearest name and all valid names."""
+    """Make the TypeError for an unknown keyword name the nearest and all valid keywords."""
     known = list(inspect.signature(function).parameters)
 
     @wraps(function)

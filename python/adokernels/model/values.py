@@ -91,7 +91,7 @@ def rotated(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 
 
 class Renewal(NamedTuple):
-    """A change that gives an array values that it did not have so far; sparsity and order remain.
+    """A change that gives an array new values; sparsity and order remain.
 
     The array is rotated by `distance` elements. Floating-point numbers are then multiplied.
     """

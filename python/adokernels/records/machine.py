@@ -163,7 +163,7 @@ class Machine(StoredRecord, ShownAsTables, Entries[Ceiling]):
 
     @property
     def busy(self) -> str:
-        """Why its ceilings may be too low: other programs used all processors; else empty."""
+        """The reason why its ceilings may be too low, such as a high load; otherwise empty."""
         load, processors = (number_in(self.context, name) for name in ("load", "processors"))
         if self.device != "cpu" or not processors or (load or 0.0) <= processors:
             return ""
