@@ -149,7 +149,8 @@ def kernel_work(
     if launch := work.source_launch(args, options, block):
         problem = work.ladder.problem(*args, device="cpu", **options)
         texts = {part.path: part.text for part in work.source.parts}
-        return KernelWork([launch], Sources(texts=texts), labels | {"problem": str(problem)}, sass)
+        labels |= {"problem": str(problem), "block": launch.block}
+        return KernelWork([launch], Sources(texts=texts), labels, sass)
     call = StoredCall.of(work, args, options, block)
     shipped = Sources(root=sources_folder())
     return KernelWork(call, shipped, labels | {"problem": str(call.inputs)}, sass)
