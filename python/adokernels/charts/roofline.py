@@ -96,8 +96,9 @@ def roofline(
     ----------
     what
         A sweep, a measurement, a machine alone, or a sequence of these; None for only `points` and
-        `ceilings`. A sweep on the emulator has no times: its variants are drawn at their
-        intensities on data-sheet roofs, and only `ax` and `annotate` have an effect.
+        `ceilings`. A sweep on the emulator
+        has no times: its variants are drawn at their intensities on data-sheet roofs, and only `ax`
+        and `annotate` have an effect.
     points
         Points of your own: a label, FLOPs per second, and FLOPs per byte of DRAM.
     ceilings

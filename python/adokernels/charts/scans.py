@@ -123,7 +123,7 @@ def _draw_line(
 def _draw_ratios(
     canvas: Canvas, xs: Sequence[float], compared: Sequence[Comparison], style: dict[str, Any]
 ) -> list[Artist]:
-    """Draw the ratios of times, with their intervals as a band. Unclear ratios have hollow markers.
+    """Draw the ratios of times with their intervals as a band; unclear ones are hollow.
 
     Return the legend entry of hollow markers.
     """

@@ -64,7 +64,7 @@ class StatedPoint(NamedTuple):
 
 
 def checked_points(points: Iterable[tuple[str, float, float]]) -> list[StatedPoint]:
-    """Check points that are given as a label and two numbers."""
+    """Check labels with two numbers."""
     require(Iterable, "tuples of a label, FLOP/s and FLOP/B", points=points)
     found = []
     for point in points:

@@ -44,7 +44,7 @@ class TimedSeries(NamedTuple):
 
     seconds: _Samples  # per call
     waits: _Samples = np.empty(0)  # the longest time per call that a thread waited for a processor
-    clocks: _Samples = np.empty(0)  # the clock of the multiprocessors
+    clocks: _Samples = np.empty(0)  # of the multiprocessors
     facts: Mapping[str, Any] = {}  # the context of the measurement; see stolen()
     switches: _Samples = np.empty(0)  # how often the system took a processor from a thread
 

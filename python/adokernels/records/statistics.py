@@ -193,9 +193,9 @@ def compare(
     The verdict is "faster" or "slower" only if the whole interval of the ratio differs from 1 by
     more than 1 % (5 % unpaired), and each half of the rounds alone agrees at 95 %; "same" if the
     interval is within 2 % of 1. Fewer than 11 samples cannot give a 99.9 % interval, so the range
-    of their ratios decides. The interval covers the median of the ratios per round, or the ratio of
-    the medians if the samples are not paired. It contains `ratio`, which is shown with it. `z` is
-    half its width in standard errors.
+    of their ratios decides. The interval is of the median of the ratios per round, or of the ratio
+    of the medians if the samples are not paired. It contains `ratio`, which is shown with it. `z`
+    is half its width in standard errors.
     """
     n = min(len(ours), len(theirs))
     ratios = np.asarray(theirs[:n], float) / np.asarray(ours[:n], float)  # per round
