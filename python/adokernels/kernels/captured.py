@@ -12,18 +12,19 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels import _core
+from adokernels import _core, later
 from adokernels.kernels.emulated import emulated, is_emulated
 from adokernels.kernels.launch import emulated_kernel, on_emulator
-from adokernels.records import loading
-from adokernels.records.loading import Record
 from adokernels.storage import replace_file
 from adokernels.text import require
+
+if TYPE_CHECKING:  # the module imports all records, which calls do not need
+    from adokernels.records.loading import Record
 
 _KIND, _VERSION = "captured launch", 1
 _WORD = 8  # the bytes of an address
@@ -320,7 +321,7 @@ def load(path: str | Path) -> Record | CapturedLaunch:
         a record has more than 128 MiB.
     """
     require((str, os.PathLike), "a path", path=path)
-    return load_launch(path) if zipfile.is_zipfile(path) else loading.load(path)
+    return load_launch(path) if zipfile.is_zipfile(path) else later.load(path)
 
 
 def load_launch(path: str | Path) -> CapturedLaunch:
