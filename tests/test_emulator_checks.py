@@ -258,7 +258,7 @@ __global__ void last_blocks(const float* x, float* out) {
 
 @pytest.mark.usefixtures("sources_on_emulator")
 def test_atomic_operations_are_recorded_in_their_order(monkeypatch):
-    """Without a lock, up to a quarter of such launches showed a race, depending on the load."""
+    """Without a lock, up to 30 % of such launches showed a race, depending on the load."""
     monkeypatch.setattr(ado.settings, "emulator_checks", ("global_racecheck",))
     ladder, x = ado.ladder("last_blocks", reference=lambda x: x), np.ones(4, "f4")
     how = {"block": 32, "grid": (4, 8), "arguments": lambda x, out: (x, out)}

@@ -138,11 +138,14 @@ def front_end_of(function: Callable[..., Any]) -> str:
     contains it.
     """
     values: list[Any] = [function]
+    seen = {id(function)}
     for value in values:
         if found := _front_end(value):
             return found
         if len(values) < _MOST_VALUES:
-            values += (v for v in _reached_from(value) if not any(v is known for known in values))
+            new = {id(v): v for v in _reached_from(value) if id(v) not in seen}
+            seen |= new.keys()
+            values += new.values()
     return ""
 
 

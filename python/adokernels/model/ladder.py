@@ -424,17 +424,20 @@ def check_options(
     raise TypeError(f"{who} has no option {unknown!r}{_core.suggest(unknown, valid)}")
 
 
+def reject_unknown(who: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise TypeError, with the nearest name and all valid names, for the first unknown keyword."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{who} has no option {name!r}{_core.suggest(name, known)}")
+
+
 def suggesting(function: Callable[P, R]) -> Callable[P, R]:
     """Make the TypeError for an unknown keyword name the nearest and all valid keywords."""
     known = list(inspect.signature(function).parameters)
 
     @wraps(function)
     def call(*args: P.args, **given: P.kwargs) -> R:
-        for name in given:
-            if name not in known:
-                raise TypeError(
-                    f"{function.__name__} has no option {name!r}{_core.suggest(name, known)}"
-                )
+        reject_unknown(function.__name__, given, known)
         return function(*args, **given)
 
     return call

@@ -17,7 +17,7 @@ from adokernels import _core
 from adokernels.kernels.emulated import emulated, front_end_of, refuse_kernel
 from adokernels.kernels.launch import reach
 from adokernels.model.guarded import GuardedArray
-from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.ladder import Ladder, Variant, reject_unknown
 from adokernels.model.libraries import as_library, require_library, require_no_view
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, SourcePart
@@ -376,8 +376,5 @@ def variant(
     settings.setdefault("changes", first_sentence(function))
     fields = dataclasses.fields(FunctionVariant)
     known = [field.name for field in fields if field.name not in _HIDDEN]
-    for setting in settings:
-        if setting not in known:
-            hint = _core.suggest(setting, known)
-            raise TypeError(f"variant has no option {setting!r}{hint}")
+    reject_unknown("variant", settings, known)
     return FunctionVariant(name=name or default, function=function, **settings)
