@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "wheels"
 BIN = Path(sys.executable).parent
 #: Versions of Python that the wheels support.
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 #: The kinds of wheel, and whether each contains the CUDA ladders.
 KINDS = {"cpu": "OFF", "cuda": "ON"}
 #: The C++ runtime of the compiler can be newer than the runtime of the user's system, so it is
