@@ -405,6 +405,60 @@ except KeyboardInterrupt:
     assert second == "interrupted"
 
 
+def test_memory_is_allocated_and_freed_during_a_kernel():
+    """By another thread, which waits, and by the collection of garbage in a signal handler."""
+    code = '''
+import gc, signal, threading
+import numpy as np
+import adokernels as ado
+
+source = """__global__ void spin(const float* a, float* out, int rows, int cols) {
+  float x = a[0];
+  for (long long i = 0; i < (1ll << 40); ++i) x = x * 3.0f + 1.0f;
+  out[0] = x;
+}"""
+ladder = ado.transpose.with_variants(ado.cuda_variant("spin", source=source, block=32, grid=3))
+a = np.zeros((4, 4), "f4")
+unused = [ado.to_device(a, device="emulator") for _ in range(3)]
+is_running = threading.Event()
+
+
+def handle(*_):
+    try:
+        ado.to_device(a, device="emulator")
+    except ado.Unavailable as error:
+        print(error)
+        cycle = [unused.pop()]
+        cycle.append(cycle)
+        del cycle
+        gc.collect()
+        is_running.set()
+    if not unused:
+        raise KeyboardInterrupt
+
+
+def allocate():
+    is_running.wait()
+    ado.to_device(a, device="emulator")
+
+
+thread = threading.Thread(target=allocate)
+thread.start()
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.5, 0.3)
+try:
+    ladder(a, variant="spin", device="emulator")
+except KeyboardInterrupt:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+thread.join()
+'''
+    if missing := compiler.why_no_compiler():
+        pytest.skip(missing)
+    assert run_python(code).splitlines() == [
+        "a signal handler cannot use the emulator during a kernel"
+    ] * 3
+
+
 # --- Errors ---------------------------------------------------------------------------------------
 
 

@@ -271,6 +271,11 @@ void bind_emulator(py::module_& m) {
   cuda::emulated::set_fatbin_reader(
       {read_with<std::string>("adokernels.fat_binary", "ptx_in"),
        read_with<std::map<std::string, int>>("adokernels.machine_code", "registers_in")});
+  cuda::emulated::set_waiter([](const std::function<void()>& wait) {
+    std::optional<ReleaseGil> released;
+    if (PyGILState_Check() != 0) released.emplace();
+    wait();
+  });
   m.def(
       "fatbins",
       [] {

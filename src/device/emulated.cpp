@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
+#include "core/scope_exit.hpp"
 #include "device/emulated_gpus.hpp"
 #include "emulator/ptx.hpp"
 
@@ -39,6 +40,7 @@ struct RegisteredKernel {
 };
 
 thread_local bool is_current = false;
+thread_local bool is_launching = false;
 thread_local std::size_t misalignment = 0;
 thread_local Recording* recording = nullptr;
 thread_local Substitution* substitution = nullptr;
@@ -47,6 +49,8 @@ thread_local Substitution* substitution = nullptr;
 struct Gpu {
   std::mutex mutex;
   FatbinReader reader;
+  Waiter wait = [](const std::function<void()>& work) { work(); };
+  std::vector<std::function<void()>> after_launch;
   std::unordered_map<const void*, Code> files;  // by the handle of the fat binary
   std::unordered_map<const void*, RegisteredKernel> kernels;
   emulator::Memory memory;
@@ -58,6 +62,26 @@ struct Gpu {
 Gpu& gpu() {
   static Gpu& object = *new Gpu;
   return object;
+}
+
+// A thread waits without Python's GIL, because the kernel that it waits for may need the GIL to
+// handle a signal. It then has the GIL before it locks the mutex.
+std::unique_lock<std::mutex> lock_gpu() {
+  if (is_launching) throw Unavailable("a signal handler cannot use the emulator during a kernel");
+  std::unique_lock lock(gpu().mutex, std::try_to_lock);
+  while (!lock) {
+    gpu().wait([] { const std::lock_guard idle(gpu().mutex); });
+    lock.try_lock();
+  }
+  return lock;
+}
+
+// Calls work() with the mutex. Python collects garbage when it handles signals, also those that
+// arrive during a kernel: the memory of the kernel is then freed after it.
+void when_idle(std::function<void()> work) {
+  if (is_launching) return gpu().after_launch.push_back(std::move(work));
+  const auto lock = lock_gpu();
+  work();
 }
 
 const RegisteredKernel& find(const void* kernel) {
@@ -81,7 +105,7 @@ Result read(std::unique_lock<std::mutex>& lock, const std::function<Result(Fatbi
   if (!reader) throw Unavailable("the emulator needs set_fatbin_reader()");
   lock.unlock();
   auto result = reader(fatbin);
-  lock.lock();
+  lock = lock_gpu();
   return result;
 }
 
@@ -92,7 +116,7 @@ std::string ptx_of(std::unique_lock<std::mutex>& lock, const Code& code) {
 }
 
 Loaded load_code(const void* kernel, bool with_registers) {
-  std::unique_lock lock(gpu().mutex);
+  auto lock = lock_gpu();
   const RegisteredKernel& known = find(kernel);
   Code& code = *known.code;
   if (with_registers && !code.registers && !code.fatbin.empty())
@@ -138,12 +162,12 @@ bool current() { return is_current; }
 bool exchange_current(bool emulated) { return std::exchange(is_current, emulated); }
 
 void set_checks(const emulator::Checks& checks) {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   gpu().checks = checks;
 }
 
 emulator::Checks checks() {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   return gpu().checks;
 }
 
@@ -160,7 +184,7 @@ void register_kernel(const void* handle, const void* kernel, const char* name) {
 }
 
 std::map<std::string, Fatbin> fatbins() {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   std::map<std::string, Fatbin> found;
   for (const auto& [address, kernel] : gpu().kernels)
     if (!kernel.code->fatbin.empty()) found[kernel.name] = kernel.code->fatbin;
@@ -168,11 +192,12 @@ std::map<std::string, Fatbin> fatbins() {
 }
 
 void set_fatbin_reader(FatbinReader reader) { gpu().reader = std::move(reader); }
+void set_waiter(Waiter waiter) { gpu().wait = std::move(waiter); }
 
 // ---- Code that is compiled at run time, as PTX ----
 
 void* load(std::string ptx) {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   auto* const handle = new char;  // an address that no other code has
   Code& code = gpu().files[handle];
   code.ptx = std::move(ptx);
@@ -187,14 +212,15 @@ void* load(std::string ptx) {
 }
 
 void unload(void* handle) {
-  const std::lock_guard lock(gpu().mutex);
-  for (const std::string& name : gpu().files.at(handle).names) gpu().kernels.erase(&name);
-  gpu().files.erase(handle);
-  delete static_cast<char*>(handle);
+  when_idle([=] {
+    for (const std::string& name : gpu().files.at(handle).names) gpu().kernels.erase(&name);
+    gpu().files.erase(handle);
+    delete static_cast<char*>(handle);
+  });
 }
 
 const void* kernel_named(void* handle, const std::string& mangled_name) {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   Code& code = gpu().files.at(handle);
   const std::vector<std::string_view> entries = code.module->entries();
   if (std::find(entries.begin(), entries.end(), mangled_name) == entries.end()) return nullptr;
@@ -216,7 +242,7 @@ void write_variable(const void* kernel, const std::string& name, std::span<const
 }
 
 std::string ptx(const void* kernel) {
-  std::unique_lock lock(gpu().mutex);
+  auto lock = lock_gpu();
   return ptx_of(lock, *find(kernel).code);
 }
 
@@ -227,7 +253,7 @@ std::byte* allocate(std::size_t bytes) {
   auto* const data =
       static_cast<std::byte*>(::operator new(std::max<std::size_t>(shift + bytes, 1), kAlign));
   std::memset(data, kUnwritten, shift + bytes);
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   gpu().memory.add(data, shift + bytes, "device memory", false);
   gpu().memory.mark_written(data, shift);
   return data + shift;
@@ -236,47 +262,45 @@ std::byte* allocate(std::size_t bytes) {
 void free(void* memory) {
   if (memory == nullptr) return;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  auto* const data = reinterpret_cast<void*>(address - address % kAlignment);
-  {
-    const std::lock_guard lock(gpu().mutex);
+  when_idle([data = reinterpret_cast<void*>(address - address % kAlignment)] {
     gpu().memory.remove(data);
-  }
-  ::operator delete(data, kAlign);
+    ::operator delete(data, kAlign);
+  });
 }
 
 void set_misalignment(std::size_t bytes) { misalignment = bytes % kAlignment; }
 
 void copy(void* to, const void* from, std::size_t bytes) {
   std::memmove(to, from, bytes);
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   gpu().memory.mark_copied(to, from, bytes);
 }
 
 void fill(void* to, unsigned char value, std::size_t bytes) {
   std::memset(to, value, bytes);
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   gpu().memory.mark_written(to, bytes);
 }
 
 std::span<std::byte> memory_at(std::uint64_t address) {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   const emulator::Allocation* const range = gpu().memory.find(address);
   if (range == nullptr || address >= range->end) return {};
   return {reinterpret_cast<std::byte*>(range->begin), range->end - range->begin};
 }
 
 void use_host_memory(void* data, std::size_t bytes, const std::string& name) {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   gpu().memory.add(data, bytes, name, true);
 }
 
 void forget_host_memory(void* data) {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   gpu().memory.remove(data);
 }
 
 void name_memory(const void* data, const std::string& name) {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   const auto address = reinterpret_cast<std::uint64_t>(data);
   emulator::Allocation* const range = gpu().memory.find(address);
   if (range != nullptr && address < range->end) range->name = name;
@@ -296,7 +320,7 @@ std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, vo
 Kernel resources(const void* kernel) { return resources_of(load_code(kernel, true).kernel); }
 
 const char* mangled_name(const void* kernel) {
-  const std::lock_guard lock(gpu().mutex);
+  const auto lock = lock_gpu();
   return find(kernel).name;
 }
 
@@ -310,6 +334,11 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
   const RegisteredKernel& code = loaded.kernel;
   const std::string name = short_name(code.name);
   emulator::Result result;
+  is_launching = true;
+  const ScopeExit ended([] {
+    is_launching = false;
+    for (const auto& work : std::exchange(gpu().after_launch, {})) work();
+  });
   try {
     emulator::Module& module = *code.code->module;
     const Properties& properties = gpu_model().properties;

@@ -51,6 +51,11 @@ struct FatbinReader {
 };
 void set_fatbin_reader(FatbinReader reader);
 
+// Calls a function that waits for the kernel of another thread. The package sets a function that
+// releases Python's GIL meanwhile.
+using Waiter = std::function<void(const std::function<void()>&)>;
+void set_waiter(Waiter waiter);
+
 // ---- Code that is compiled at run time, as PTX ----
 
 // Loads PTX until unload(). Throws Unavailable for PTX that the emulator cannot read.
