@@ -454,9 +454,10 @@ thread.join()
 '''
     if missing := compiler.why_no_compiler():
         pytest.skip(missing)
-    assert run_python(code).splitlines() == [
-        "a signal handler cannot use the emulator during a kernel"
-    ] * 3
+    assert (
+        run_python(code).splitlines()
+        == ["a signal handler cannot use the emulator during a kernel"] * 3
+    )
 
 
 # --- Errors ---------------------------------------------------------------------------------------
