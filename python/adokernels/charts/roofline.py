@@ -11,7 +11,13 @@ from adokernels.charts.bandwidth import bandwidth_height, draw_bandwidth, level_
 from adokernels.charts.canvas import Canvas
 from adokernels.charts.intensity import OPTIONAL, draw_flops, draw_instructions, has_flops
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
-from adokernels.charts.stated import StatedPoint, StatedPoints, checked_points, stated_machine
+from adokernels.charts.stated import (
+    STATED,
+    StatedPoint,
+    StatedPoints,
+    checked_points,
+    stated_machine,
+)
 from adokernels.measuring.machine import LANES
 from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import number_in
@@ -96,9 +102,8 @@ def roofline(
     ----------
     what
         A sweep, a measurement, a machine alone, or a sequence of these; None for only `points` and
-        `ceilings`. A sweep on the emulator
-        has no times: its variants are drawn at their intensities on data-sheet roofs, and only `ax`
-        and `annotate` have an effect.
+        `ceilings`. A sweep on the emulator has no times: its variants are drawn at their
+        intensities on data-sheet roofs, and only `ax` and `annotate` have an effect.
     points
         Points of your own: a label, FLOPs per second, and FLOPs per byte of DRAM.
     ceilings
@@ -168,7 +173,8 @@ def roofline(
     elif kind == "instructions":
         draw_instructions(canvas, series, wrong)
     else:
-        stated = StatedPoints(checked_points(points), f"stated points of {hosts[0].machine.name}")
+        of = "" if hosts[0].machine.name == STATED else f" of {hosts[0].machine.name}"
+        stated = StatedPoints(checked_points(points), f"stated points{of}")
         draw_flops(canvas, series, wrong, levels=shown, stated=stated)
     return canvas.ax
 

@@ -396,7 +396,7 @@ def draw_changes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
     verdicts = [verdicts[row] for row in counted]
     counts = ", ".join(f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts)
     finding = f"{labels[1]}: {counts}"
-    if Verdict.UNCLEAR not in verdicts:
+    if Verdict.UNCLEAR not in verdicts and set(verdicts) != {Verdict.SAME}:
         mean = statistics.geometric_mean(gains[row] for row in counted)
         finding += f"; mean speed-up {ratio(mean)}"
     canvas.title(finding, changes.title)

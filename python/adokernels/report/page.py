@@ -95,7 +95,7 @@ def write_report(
     """
     require((str, os.PathLike), "a path", path=path)
     require(str, "a str", title=title)
-    require(Iterable, "a sequence of sweeps, scans and comparisons", sweeps=sweeps)
+    require(Iterable, "a sequence of sweeps, measurements, scans and comparisons", sweeps=sweeps)
     records: list[Reported] = [*map(as_sweep, sweeps)]
     for record in records:
         require(Reported, "sweeps, scans and comparisons", sweeps=record)
