@@ -105,7 +105,7 @@ POOL_THREADS = """
 import pathlib, time
 def pool_threads():
     names = pathlib.Path("/proc/self/task").glob("*/comm")
-    return sum(name.read_text() == "adokernels\\n" for name in names)
+    return sum(name.read_text() == "ado-pool\\n" for name in names)
 def pool_gets(count):  # a thread has its name only after its start
     return any(pool_threads() == count or time.sleep(0.01) for _ in range(1000))
 """

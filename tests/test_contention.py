@@ -373,6 +373,18 @@ class TestSystem:
         """
         assert float(run_python(code)) > 0.05
 
+    @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="no schedstat")
+    def test_the_name_of_the_process_does_not_matter(self):
+        """The main thread of the installed program is called adokernels."""
+        code = """if True:
+            import pathlib
+            pathlib.Path("/proc/self/comm").write_text("adokernels")
+            import adokernels as ado
+            m = ado.measure(lambda: sum(range(1000)), seconds=0.02)
+            print(m.context["contention"]["waits"])
+        """
+        assert run_python(code) == "True"
+
     def test_other_processes_are_observed(self):
         found = Contention("cpu").facts(waits=True)
         assert found["waits"] is True

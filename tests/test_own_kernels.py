@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import re
 from functools import cache
 
 import numpy as np
@@ -152,6 +153,33 @@ def test_results_can_start_at_0_and_a_variant_can_have_several_kernels(device, i
         assert [k.name for k in kernels] == ["count_parts", "add_parts"]
         sweep = ado.sweep(ladder, x, seconds=0.2, isolated=isolated, progress=False)
         assert [m.variant for m in sweep] == ["atomics", "two_kernels"]
+
+
+def doubled(block, grid, fault):
+    source = f"""__global__ void twice(const float* x, float* out, int n) {{
+      const int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) out[i] = 2 * x[i + ({fault})];
+    }}"""
+    ladder = ado.ladder("doubled", reference=lambda x: 2 * x)
+    ladder.cuda_variant("twice", source=source, block=block, grid=grid)
+    return ladder["twice"]
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
+@pytest.mark.parametrize("block", [32, 128, 256, 512, 1024])
+def test_faults_in_full_blocks_are_found(block, rng):
+    fault = "i == n - 1 && n % blockDim.x == 0"
+    mine, x = doubled(block, lambda x: -(-x.size // block), fault), rng.random(300, np.float32)
+    found = ado.check(mine, mine.ladder, x, device="emulator", timed=False)
+    assert "out of bounds" in found.reason
+    assert int(re.search(r"which has (\d+) bytes", found.reason)[1]) % (4 * block) == 0
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
+def test_a_grid_is_not_rounded(rng):
+    mine, x = doubled(256, lambda x: x.size / 256, "0"), rng.random(300, np.float32)
+    with pytest.raises(TypeError, match=r"grid must be integers, got 1\.17.*: round up"):
+        mine.ladder(x, device="emulator")
 
 
 @pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")

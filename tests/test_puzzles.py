@@ -219,11 +219,13 @@ def test_the_program_starts_checks_and_lists_puzzles(run):
     Path("index.cu").write_text(index.with_code(index.solution.code), "utf-8")
     assert run("check", "index") == (0, "index: done: 32 load requests, 3.91 sectors per load "
                                      "request, 3.91 sectors per store request\n")  # fmt: skip
+    Path("wrong.cu").write_text(index.starter, "utf-8")
+    assert run("check", "index", "wrong.cu")[0] == 1
     assert "Puzzles: 1 of 40 done" in run()[1]
     record = json.loads(run("--json")[1])["puzzles"]
     assert record["index"]["done"] is True
-    assert (record["index"]["attempts"], record["index"]["hints"]) == (2, 3)
-    assert index.solution.code in record["index"]["code"]
+    assert (record["index"]["attempts"], record["index"]["hints"]) == (3, 3)
+    assert record["index"]["code"] == index.starter
     assert record["halo"]["attempts"] == 0
     assert json.loads(PROGRESS.read_text("utf-8")) == record
     assert index.solution.code in run("solution", "index")[1]

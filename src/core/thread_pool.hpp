@@ -18,7 +18,7 @@ namespace ado {
 inline constexpr int kMaxParts = 1024;
 
 // The name of the threads, for debuggers and for RunQueueDelay (run_queue.hpp).
-inline constexpr const char* kNameOfPoolThreads = "adokernels";
+inline constexpr const char* kNameOfPoolThreads = "ado-pool";
 
 using PartFunction = void (*)(const void* work, int part, int parts);
 

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import itertools
 import math
+import operator
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -354,7 +355,12 @@ def _grid_of(
     """The grid of a launch, x first; by default, it covers the result."""
     if variant.grid is not None:
         grid = _evaluated(variant.grid, operands, settings)
-        return tuple(int(n) for n in (grid if isinstance(grid, tuple | list) else (grid,)))
+        numbers = grid if isinstance(grid, tuple | list) else (grid,)
+        try:
+            return tuple(map(operator.index, numbers))
+        except TypeError:
+            hint = "round up, for example with -(-n // 256)"
+            raise TypeError(f"grid must be integers, got {grid!r}: {hint}") from None
     tile = variant.tile or block
     covered: Block = (*reversed(result), 1, 1)
     if len(tile) == 1:

@@ -12,8 +12,11 @@ from numpy.typing import DTypeLike, NDArray
 from adokernels.model.libraries import library_of, on_host
 from adokernels.records.forms import LARGEST
 
-#: Lengths at which kernels often fail: one element, and lengths just below or above a power of 2.
-_HOSTILE = (1, 2, 31, 33, 64, 65, 127, 257)
+#: Lengths at which kernels often fail: one element, powers of 2 such as a block, and lengths just
+#: below or above them.
+_HOSTILE = (1, 2, 31, 33, 64, 65, 127, 128, 256, 257)
+#: Further lengths of vectors, because blocks of vectors are larger.
+_HOSTILE_VECTORS = (512, 1024)
 #: A tolerance that treats all NaNs as equal, and -0 as equal to 0.
 SAME_VALUES = float(np.nextafter(0.0, 1.0))
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -137,6 +140,7 @@ def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterat
         {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
         for i in range(len(_HOSTILE))
     ]
+    sizes += [{lengths[0]: n} for n in _HOSTILE_VECTORS if len(lengths) == 1]
     small = [rng.permutation(_HOSTILE[-1] - 1)[: len(lengths)] + 1 for _ in range(2)]
     smaller = smaller_lengths(rng, lengths)
     while len(set(smaller)) < len(smaller):

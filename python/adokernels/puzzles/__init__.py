@@ -440,7 +440,7 @@ def progress(folder: Path = Path()) -> dict[str, dict[str, Any]]:
 
 
 def store(name: str, folder: Path = Path(), **changes: Any) -> None:
-    """Change the stored progress of a puzzle."""
+    """Change the stored progress of a puzzle. A puzzle that is done stays done."""
     found = progress(folder)
-    found[name] |= changes
+    found[name] |= {**changes, "done": found[name]["done"] or changes.get("done", False)}
     replace_file(folder / PROGRESS, json.dumps(found, indent=1).encode())
