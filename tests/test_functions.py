@@ -349,7 +349,7 @@ def test_a_scan_of_functions_shows_ratios_and_crossovers():
     assert (even.above, even.upto, even.than) == (10, 100, "slow")
     assert even.crossing == pytest.approx(30, rel=0.05)
     words = "faster than slow from about n = 30 (between n = 10 and n = 100)"
-    assert re.sub(r"about n = \d+", "about n = 30", repr(even)) == words
+    assert re.sub(r"about n = \d+", "about n = 30", repr(even)) == f"fast is {words}"
     text = repr(found)
     assert found.finding in text
     assert "roof" not in text
@@ -366,6 +366,15 @@ def test_a_scan_of_functions_shows_ratios_and_crossovers():
         assert not clashes(ax)
     with pytest.raises(ValueError, match="'time', 'ratio' or 'both', got 'bandwidth'"):
         found.plot("bandwidth")
+    turned = [
+        dataclasses.replace(s, routine="fast", measurements=s.peers, peers=s.measurements)
+        for s in sweeps
+    ]
+    turned = ado.records.Scan(routine="fast", sweeps=tuple(turned), lengths=lengths)
+    even = turned.crossovers["slow"]
+    assert (even.above, even.upto, even.what, even.than) == (10, 100, "fast", "slow")
+    assert turned.finding == found.finding
+    assert turned.plot("time").get_title(loc="left").replace("\n", " ") == found.finding
     last = sweeps[-1]
     few = dataclasses.replace(last.peers[0], samples=last.peers[0].samples[:3])
     last = dataclasses.replace(last, peers=(few,))
