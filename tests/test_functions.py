@@ -48,6 +48,15 @@ def test_samples_of_two_functions_are_paired(tmp_path):
     assert "function" in repr(found)
 
 
+@pytest.mark.parametrize("function", [lambda x: x, np.sort, np.sin, np.asarray, len, max])
+def test_a_call_without_operands_is_explained(function):
+    words = r"compare calls .*\(\*operands\), but there are no operands: it fails with TypeError"
+    with pytest.raises(TypeError, match=words):
+        compare(function, function)
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'x'$"):
+        compare(lambda: [stable()], stable)  # the operand is missing inside of the function
+
+
 def buffered(x, **options):
     return np.sort(x, **options)
 
@@ -287,6 +296,9 @@ def test_functions_and_own_ladders_have_scans(tmp_path):
     assert page.count("<figure>") == 3
     with pytest.raises(TypeError, match="sweeps, scans and comparisons"):
         ado.write_report(tmp_path / "r.html", sweeps=[3])
+    counts = ado.sweep(ado.transpose, np.ones((8, 8), "f4"), variants=["naive"], device="emulator")
+    with pytest.raises(TypeError, match=r"a sweep on the emulator has counts; use ado\.diagnose"):
+        ado.write_report(tmp_path / "r.html", sweeps=[counts])
 
 
 def test_a_measurement_is_shown_as_a_sweep_of_one_variant(tmp_path, capsys):

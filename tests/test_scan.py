@@ -127,8 +127,10 @@ def test_wrong_arguments(scan):
         ado.scan(np.transpose)
     with pytest.raises(TypeError, match=r"operands must be given"):
         ado.scan(np.transpose, shapes=[(3, 4)])
-    with pytest.raises(TypeError, match="shapes must be lengths of each problem"):
+    with pytest.raises(TypeError, match="shapes must be integers, the lengths of each problem"):
         ado.scan(np.transpose, shapes=[(2, "b")], operands=np.ones)
+    with pytest.raises(TypeError, match=r"as operands\(10, 64\): .*data type; .*lambda \*lengths"):
+        ado.scan(np.sort, shapes=[(10, 64)], operands=np.random.default_rng(0).random)
     for further in ({"variants": ["a"]}, {"dtype": "f4"}):
         with pytest.raises(TypeError, match="dtype are for routines; variants is for ladders"):
             ado.scan(np.sort, shapes=[3], operands=np.ones, **further)
