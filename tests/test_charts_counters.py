@@ -16,7 +16,7 @@ from adokernels.charts.canvas import LOST
 from adokernels.charts.counters import speed_of_light, warp_states
 from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
-from adokernels.records.metrics import SECTOR
+from adokernels.records.metrics import SECTOR, of_peak
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 
@@ -109,6 +109,19 @@ def test_counters_that_were_not_collected_leave_gaps(chart):
     few = dataclasses.replace(sweep["naive"], profile=counters_of(0, DRAM=1e9))
     ax = drawn(CHARTS[chart], dataclasses.replace(sweep, measurements=(few,)))
     assert not clashes(ax)
+    if chart == "memory":
+        assert {"global memory: not collected", "shared memory: not collected"} <= set(texts(ax))
+
+
+def test_a_memory_level_that_was_not_collected_is_not_the_busiest_level():
+    shares = {"gpu__compute_memory_throughput": 62.0, "dram__throughput": 9.0}
+    values = {of_peak(name): share for name, share in shares.items()}
+    (kernel,) = TILED.kernels
+    kernel = dataclasses.replace(kernel, values=values | {"gpu__time_duration.sum": 1e6})
+    few = make_transpose({"few": dataclasses.replace(TILED, kernels=(kernel,))})
+    ax = drawn(CHARTS["memory of one"], few)
+    assert ax.get_title(loc="left").startswith("few: memory (level not collected) 62 %")
+    assert "busiest" not in ax.get_title(loc="left")
 
 
 # Speed of light.

@@ -11,6 +11,7 @@ import pytest
 import adokernels as ado
 from adobook.score import score
 from adobook.text import write_rich_table
+from adokernels.diagnosis import diagnosis
 from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.records.inputs import Inputs
@@ -316,3 +317,15 @@ def test_a_step_without_a_verdict_is_not_scored():
         assert done.named is not None
         withheld = dataclasses.replace(done.outcome, reason="a busy machine")
         assert dataclasses.replace(done, outcome=withheld).named is None
+
+
+def test_a_function_on_the_cpu_has_no_counters(monkeypatch):
+    def no_counters(*_, **__):
+        raise ado.Unavailable("no CUDA device")
+
+    monkeypatch.setattr(diagnosis, "profile", no_counters)
+    with pytest.raises(ado.Unavailable, match=r"^no CUDA device; a function that runs on the CPU"):
+        diagnose(np.sort, np.ones(3))
+    monkeypatch.setattr(diagnosis, "device_of", lambda *_: "cuda:0")
+    with pytest.raises(ado.Unavailable, match=r"^no CUDA device$"):
+        diagnose(np.sort, np.ones(3))

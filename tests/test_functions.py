@@ -48,6 +48,15 @@ def test_samples_of_two_functions_are_paired(tmp_path):
     assert "function" in repr(found)
 
 
+@pytest.mark.parametrize("function", [lambda x: x, np.sort, np.sin, np.asarray, len, max])
+def test_a_call_without_operands_is_explained(function):
+    words = r"compare calls .*\(\*operands\), but there are no operands: it fails with TypeError"
+    with pytest.raises(TypeError, match=words):
+        compare(function, function)
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'x'$"):
+        compare(lambda: [stable()], stable)  # the operand is missing inside of the function
+
+
 def buffered(x, **options):
     return np.sort(x, **options)
 
@@ -287,6 +296,9 @@ def test_functions_and_own_ladders_have_scans(tmp_path):
     assert page.count("<figure>") == 3
     with pytest.raises(TypeError, match="sweeps, scans and comparisons"):
         ado.write_report(tmp_path / "r.html", sweeps=[3])
+    counts = ado.sweep(ado.transpose, np.ones((8, 8), "f4"), variants=["naive"], device="emulator")
+    with pytest.raises(TypeError, match=r"a sweep on the emulator has counts; use ado\.diagnose"):
+        ado.write_report(tmp_path / "r.html", sweeps=[counts])
 
 
 def test_a_measurement_is_shown_as_a_sweep_of_one_variant(tmp_path, capsys):
@@ -349,7 +361,7 @@ def test_a_scan_of_functions_shows_ratios_and_crossovers():
     assert (even.above, even.upto, even.than) == (10, 100, "slow")
     assert even.crossing == pytest.approx(30, rel=0.05)
     words = "faster than slow from about n = 30 (between n = 10 and n = 100)"
-    assert re.sub(r"about n = \d+", "about n = 30", repr(even)) == words
+    assert re.sub(r"about n = \d+", "about n = 30", repr(even)) == f"fast is {words}"
     text = repr(found)
     assert found.finding in text
     assert "roof" not in text
@@ -366,6 +378,15 @@ def test_a_scan_of_functions_shows_ratios_and_crossovers():
         assert not clashes(ax)
     with pytest.raises(ValueError, match="'time', 'ratio' or 'both', got 'bandwidth'"):
         found.plot("bandwidth")
+    turned = [
+        dataclasses.replace(s, routine="fast", measurements=s.peers, peers=s.measurements)
+        for s in sweeps
+    ]
+    turned = ado.records.Scan(routine="fast", sweeps=tuple(turned), lengths=lengths)
+    even = turned.crossovers["slow"]
+    assert (even.above, even.upto, even.what, even.than) == (10, 100, "fast", "slow")
+    assert turned.finding == found.finding
+    assert turned.plot("time").get_title(loc="left").replace("\n", " ") == found.finding
     last = sweeps[-1]
     few = dataclasses.replace(last.peers[0], samples=last.peers[0].samples[:3])
     last = dataclasses.replace(last, peers=(few,))

@@ -250,6 +250,42 @@ def test_without_the_utilisation_of_any_unit_the_limiter_is_that_without_counter
     assert not limiter(few, H200).counted
 
 
+NO_LEVELS = dict.fromkeys((L1, L2))
+MEMORY = of_peak("gpu__compute_memory_throughput")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({MEMORY: 62.3}, Kind.MEMORY),
+        ({MEMORY: 62.3, DRAM: None, ISSUE: None}, Kind.MEMORY),
+        ({MEMORY: 62.3, ISSUE: 70.0}, Kind.COMPUTE),
+        ({MEMORY: 62.3, DRAM: 62.0}, Kind.DRAM),
+        ({of_peak("lts__throughput"): 62.3}, Kind.MEMORY),
+        ({"l1tex__throughput.avg.pct_of_peak_sustained_active": 62.3}, Kind.MEMORY),
+        ({MEMORY: 62.3, L1: 20.0, L2: 20.0}, Kind.LATENCY),  # all levels were collected
+        ({MEMORY: 45.0}, Kind.LATENCY),
+        ({MEMORY: 45.0, ISSUE: None}, Kind.UNKNOWN),
+        ({of_peak("lts__throughput"): 45.0}, Kind.UNKNOWN),
+        ({of_peak("lts__throughput"): 45.0, L1: 20.0}, Kind.LATENCY),
+        ({"kernel": launched(grid=(1,))}, Kind.UNKNOWN),
+    ],
+)
+def test_levels_that_were_not_collected_are_named(values, kind):
+    m = profiled(NO_LEVELS | values)
+    found = limiter(m, H200)
+    assert found.kind is kind
+    assert found.counted
+    assert ("not collected: " in found.unknown) == (kind in (Kind.MEMORY, Kind.UNKNOWN))
+    if kind is Kind.MEMORY:
+        assert found.name == "memory (level not collected)"
+        assert found.share == pytest.approx(0.623)
+        assert "L1, L2" in found.unknown
+        assert advise(m, H200)
+    if kind is not Kind.LATENCY:
+        assert "no unit above" not in repr(found)
+
+
 # --- without counters ----------------------------------------------------------------------------
 
 

@@ -39,8 +39,8 @@ def test_own_points_lie_below_own_ceilings():
     assert {"stated ceilings", "DRAM bytes, stated"} <= set(legend_words(ax))
     assert not any("measured" in w for w in legend_words(ax))
     words = [text.get_text() for text in ax.texts]
-    assert any(w.startswith("DRAM copy 800 GB/s") for w in words)
-    assert any(w.startswith("L2 read 3.00 TB/s") for w in words)
+    assert any(w.startswith("DRAM 800 GB/s") for w in words)
+    assert any(w.startswith("L2 3.00 TB/s") for w in words)
     assert not clashes(ax)
     levels, tensor = ["DRAM", "FP16 tensor"], {"FP16 tensor": 9e12}
     ax = ado.roofline(points=[("mine", 3e12, 6.0)], ceilings=ceilings | tensor, levels=levels)
@@ -50,9 +50,12 @@ def test_own_points_lie_below_own_ceilings():
     ax = ado.roofline(points=points, ceilings=ceilings | tensor)
     ax.figure.draw_without_rendering()
     words = " ".join([*(text.get_text() for text in ax.texts), *legend_words(ax)])
-    assert all(f"{name} " in words for name in ("DRAM copy", "L2 read", "FP64 FMA", "FP16 tensor"))
+    assert all(f"{name} " in words for name in (*ceilings, "FP16 tensor"))
+    assert not any(operation in words for operation in ("copy", "read", "FMA"))
     assert "off scale" not in words
     assert "above all roofs: wrong; rates are in FLOP/s and B/s" in words
+    mixed = draw(make_gpp(counters=True), ceilings=ceilings)
+    assert any("FP64 mix limit" in text.get_text() for text in mixed.texts)
     both = ado.roofline(make_gpp(counters=True), points=[("mine", 3e12, 6.0)], levels=["DRAM"])
     assert ("D", 6, 3e12) in markers(both)
     assert len(markers(both)) > 1
@@ -67,6 +70,12 @@ def test_own_points_lie_below_own_ceilings():
         ({"ceilings": {"DRAM": 1e12}}, ValueError, "must have DRAM and one of FP64"),
         ({"ceilings": {"DRAMM": 1e12}}, ValueError, "did you mean 'DRAM'"),
         ({"ceilings": {"DRAM": "1", "FP64": 1}}, TypeError, "numbers"),
+        ({"ceilings": {"DRAM": 3300, "FP64": 34e12}}, ValueError, "in B/s, .* 3300 for DRAM"),
+        (
+            {"points": [("a", 0.25, 2.1e11)], "ceilings": {"DRAM": 1e12, "FP64": 1e13}},
+            ValueError,
+            r"points must be \(label, FLOP/s, FLOP/B\) in this order, with at most 1e\+06 FLOP/B",
+        ),
     ],
 )
 def test_wrong_points_and_ceilings(given, error, words):

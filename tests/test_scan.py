@@ -127,8 +127,10 @@ def test_wrong_arguments(scan):
         ado.scan(np.transpose)
     with pytest.raises(TypeError, match=r"operands must be given"):
         ado.scan(np.transpose, shapes=[(3, 4)])
-    with pytest.raises(TypeError, match="shapes must be lengths of each problem"):
+    with pytest.raises(TypeError, match="shapes must be integers, the lengths of each problem"):
         ado.scan(np.transpose, shapes=[(2, "b")], operands=np.ones)
+    with pytest.raises(TypeError, match=r"as operands\(10, 64\): .*data type; .*lambda \*lengths"):
+        ado.scan(np.sort, shapes=[(10, 64)], operands=np.random.default_rng(0).random)
     for further in ({"variants": ["a"]}, {"dtype": "f4"}):
         with pytest.raises(TypeError, match="dtype are for routines; variants is for ladders"):
             ado.scan(np.sort, shapes=[3], operands=np.ones, **further)
@@ -141,10 +143,13 @@ def test_wrong_arguments(scan):
 SIZES_OF_VERDICTS = [1.0, 4.0, 16.0, 64.0, 256.0]
 
 
-def break_even(verdicts, ratios):
+def verdicts_of(verdicts, ratios):
     words = {"S": "slower", "F": "faster", "=": "same", "?": "unclear"}
-    found = [(Verdict(words[v]), r) for v, r in zip(verdicts, ratios, strict=True)]
-    return BreakEven.of(SIZES_OF_VERDICTS, found)
+    return [(Verdict(words[v]), r) for v, r in zip(verdicts, ratios, strict=True)]
+
+
+def break_even(verdicts, ratios):
+    return BreakEven.of(SIZES_OF_VERDICTS, verdicts_of(verdicts, ratios))
 
 
 @pytest.mark.parametrize(
@@ -166,6 +171,25 @@ def test_the_gpu_stays_faster_from_the_break_even_size(verdicts, ratios, above, 
     assert (found.smallest, found.largest) == (1, 256)
     assert (found.above, found.upto) == (above, upto)
     assert found.crossing == (None if size is None else pytest.approx(size, rel=1e-2))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "ratios", "what", "words"),
+    [
+        ("FFF?S", [4, 3, 2, 1, 0.5], "f", "about n = 64 (between n = 16 and n = 256)"),
+        ("SSFFF", [0.1, 0.5, 2, 3, 4], "g", "about n = 8 (between n = 4 and n = 16)"),
+        ("FF=?=", [4, 2, 1, 1, 1], "g", ""),
+        ("S=?SS", [0.5, 1, 1, 0.5, 0.5], "g", ""),  # the peer is never faster
+    ],
+)
+def test_a_crossing_of_functions_is_found_in_both_directions(verdicts, ratios, what, words):
+    found = BreakEven.of_either(SIZES_OF_VERDICTS, verdicts_of(verdicts, ratios), "f", "g")
+    assert (found.what, found.than) == (what, "f" if what == "g" else "g")
+    assert (found.crossing is not None) == bool(words)
+    if words:
+        assert repr(found) == f"{what} is faster than {found.than} from {words}"
+    else:
+        assert repr(found).startswith(("g is faster than f at some sizes", "g is not faster"))
 
 
 def test_break_even_of_a_scan_with_copies():

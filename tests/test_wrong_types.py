@@ -41,7 +41,7 @@ CALLS = {
     "precision must be a number, got str": lambda: sweep(precision="1"),
     "flops must be a number, got list": lambda: ado.measure(abs, 1, flops=[]),
     "shapes must be a sequence of lengths per problem, got int": lambda: scan(shapes=8),
-    "shapes must be lengths of each problem, got str": lambda: scan(shapes=["8"]),
+    "shapes must be integers, the lengths of each problem, got str": lambda: scan(shapes=["8"]),
     "routine must be a variant, routine or callable, got str": lambda: ado.scan("transpose"),
     "against must be names of variants, got int": lambda: own(against=5),
     "sweep must be a sweep, got NoneType": lambda: ado.steps(None),

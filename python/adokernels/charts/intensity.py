@@ -95,7 +95,7 @@ def draw_flops(
     if len(layers) == 1:
         slowest = _slowest_memory(layers[0].roofs)
         peaks = [r for r in layers[0].roofs if not (r.slope or r.tensor)]
-        fused = [r for r in peaks if r.name.endswith("FMA")]
+        fused = [r for r in peaks if not r.name.endswith("add")]
         ridges = [r.value / slowest.value for r in fused or peaks]
         below = (f"{slowest.levels[0]}: memory-bound", 0.0, min(ridges), MEMORY)
         regions = [below, ("compute-bound", max(ridges), math.inf, COMPUTE)]
@@ -148,6 +148,9 @@ def _layer(
         if c.level in optional and c.operation.endswith("to device"):
             style = {"levels": (_LINK,), "style": {"lw": 1.3, "ls": (0, (6, 2, 1, 2))}}
             roofs.append(roof_of(c, c.name, "B/s", level_style(_LINK)[0], slope=1, **style))
+    if machine.name == STATED:  # the names of the user
+        ordinary = {r.name: r.name.rsplit(" ", 1)[0] for r in roofs if not r.tensor}
+        roofs = [dataclasses.replace(r, name=ordinary.get(r.name, r.name)) for r in roofs]
     limits = [r for r in roofs if not r.name.endswith("add") and _LINK not in r.levels]
     if len(series) > 1:
         shown = _of_host(host, roofs if host.alone else limits, canvas.ink)
@@ -199,7 +202,7 @@ def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
     share = m.profile.get("fma_share") if m.profile else None
     share = m.fma_share if share is None else share
     precision = m.problem.precision
-    fused = next((r for r in roofs if r.name == f"{precision} FMA"), None)
+    fused = next((r for r in roofs if r.name in (precision, f"{precision} FMA")), None)
     if share is None or fused is None or m.device != "cuda" or track.peer:
         return track
     mix = dataclasses.replace(

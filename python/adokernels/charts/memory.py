@@ -85,7 +85,7 @@ def memory_chart(
     canvas.ax.set_axis_off()
     canvas.ax.set(xticks=[], yticks=[], xlim=(0, len(columns)), ylim=(-0.01, 1.1))
     flows = [_flows(profile) for _, profile in columns]
-    largest = max(flow.bytes for each in flows for flow in each)
+    largest = max((flow.bytes for each in flows for flow in each), default=0.0)
     for place, ((each, profile), arrows) in enumerate(zip(columns, flows, strict=True)):
         column = _Column(canvas, place, len(columns))
         words = f"{each.variant}: {quantity(each.seconds, 's')}"
@@ -106,11 +106,11 @@ def memory_chart(
         for flow in arrows:
             column.arrow(flow, 0.03 * flow.bytes / largest)
     if annotate:
-        parts = []
+        parts, named = [], (Kind.SHARED, Kind.MEMORY, *MEMORY_BREAKDOWN)
         for each, profile in columns:
             memory = next((u for u in profile.longest.units if u.level in MEMORY_BREAKDOWN), None)
             parts.append(f"{each.variant}: {limit_of(each)}")
-            if memory and each.limiter.kind not in (Kind.SHARED, *MEMORY_BREAKDOWN):
+            if memory and each.limiter.kind not in named:
                 parts[-1] += f", busiest level {memory.level} {percent(memory.share)}"
         canvas.title("; ".join(parts), subject(shown))
     return canvas.ax
@@ -234,7 +234,8 @@ def _accesses(profile: Profile) -> _Lines:
         lines.append((f"{op}: {count(per_request)}{known}", loss))
     if spilled := profile.get("local_bytes"):
         lines.append((f"spills: {quantity(spilled, 'B')}", True))
-    head = "global: sectors/request" if lines else "global memory: not used"
+    sectors = (profile.get(f"{op}_sectors") for op in ("load", "store"))
+    head = "global: sectors/request" if lines else f"global memory: {_unused(*sectors)}"
     return [(head, False), *lines]
 
 
@@ -242,10 +243,16 @@ def _conflicts(profile: Profile) -> _Lines:
     """Format the share of shared-memory wavefronts that are bank conflicts, per access type."""
     lines = []
     for op in ("load", "store"):
-        wavefronts = profile.get(f"shared_{op}_wavefronts")
+        total = profile.get(f"shared_{op}_wavefronts")
         conflicts = profile.get(f"shared_{op}_conflicts")
-        if wavefronts and conflicts is not None:
-            share = conflicts / wavefronts
+        if total and conflicts is not None:
+            share = conflicts / total
             lines.append((f"{op}: {percent(share)}", share >= NOTABLE))
-    head = "shared: bank conflicts" if lines else "shared memory: not used"
+    wavefronts = (profile.get(f"shared_{op}_wavefronts") for op in ("load", "store"))
+    head = "shared: bank conflicts" if lines else f"shared memory: {_unused(*wavefronts)}"
     return [(head, False), *lines]
+
+
+def _unused(*counts: float | None) -> str:
+    """Whether a memory space without lines of text was not used, or its counts are missing."""
+    return "not used" if all(n == 0 for n in counts) else "not collected"

@@ -143,8 +143,8 @@ def roofline(
     ValueError
         If the kind requires ceilings of a machine, FLOPs, compulsory bytes or counters that are
         missing, if `highlight` contains a variant that was not measured, if a machine has no
-        ceiling of one of the `levels`, if there are more than four machines, or if there is nothing
-        to draw.
+        ceiling of one of the `levels`, if there are more than four machines, if a point has more
+        than 1e6 FLOP/B or a stated memory level less than 1e9 B/s, or if there is nothing to draw.
     Unavailable
         If the kind is ``"instructions"`` and the issue rate of a machine is unknown.
     """

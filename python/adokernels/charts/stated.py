@@ -20,6 +20,8 @@ STATED = "stated ceilings"
 #: Precisions of compute ceilings that a user can state.
 _PRECISIONS = ("FP64", "FP32", "FP16", "INT8")
 _TENSOR = tuple(f"{name} tensor" for name in ("FP64", "TF32", "BF16", "FP16", "FP8", "INT8"))
+#: Beyond these limits, another unit or order is likelier than the number.
+_LOWEST_BANDWIDTH, _HIGHEST_INTENSITY = 1e9, 1e6
 
 
 def stated_machine(ceilings: Mapping[str, float]) -> Machine:
@@ -41,6 +43,12 @@ def stated_machine(ceilings: Mapping[str, float]) -> Machine:
             f"ceilings must have DRAM and one of {', '.join(_PRECISIONS)}, for example "
             "{'DRAM': 3.3e12, 'FP64': 34e12}, "
             f"got {', '.join(ceilings) or 'none'}"
+        )
+    low = [n for n, rate in ceilings.items() if n in LEVELS and rate < _LOWEST_BANDWIDTH]
+    if low:
+        raise ValueError(
+            f"ceilings of memory levels must be in B/s, at least {_LOWEST_BANDWIDTH:g}, got "
+            f"{ceilings[low[0]]:g} for {low[0]}: 3.3 TB/s is 3.3e12"
         )
     return Machine(device="cuda", name=STATED, threads=0, ceilings=tuple(found))
 
@@ -76,6 +84,11 @@ def checked_points(points: Iterable[tuple[str, float, float]]) -> list[StatedPoi
         require_finite(**{"FLOP/s": rate, "FLOP/B": intensity})
         if not min(rate, intensity) > 0:
             raise ValueError(f"points must have positive FLOP/s and FLOP/B, got {point!r}")
+        if intensity > _HIGHEST_INTENSITY:
+            raise ValueError(
+                "points must be (label, FLOP/s, FLOP/B) in this order, with at most "
+                f"{_HIGHEST_INTENSITY:g} FLOP/B, got {point!r}"
+            )
         found.append(StatedPoint(label, float(rate), float(intensity)))
     return found
 

@@ -243,7 +243,7 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
         yield from _latency(facts, k)
     elif found.kind is Kind.DRAM or k.reaches_dram or k.dram_first:
         yield from _dram(facts, k, found)
-    elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2):
+    elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2, Kind.MEMORY):
         # Coalescing does not change the number of wavefronts that access shared memory.
         changed = 1 - (k.shared_of_l1 or 0.0) if found.kind is Kind.SHARED else 1.0
         yield from _level(facts, k, (found.share or 0.0) * changed, found.kind is not Kind.L2)

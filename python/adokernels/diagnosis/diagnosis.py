@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from adokernels import _core
 from adokernels.diagnosis.advice import Advice, advise, advise_from_counts
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.evidence import KernelFacts
 from adokernels.diagnosis.gpu_rules import LEAST_GAIN, MATTERS, by_trials
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.targets import MetricChange, change
-from adokernels.measuring.functions import name_of
+from adokernels.measuring.functions import device_of, name_of
 from adokernels.measuring.profiling import profile
 from adokernels.measuring.protocol import measure
 from adokernels.model.ladder import Ladder, Variant
@@ -217,9 +218,19 @@ def diagnose(
         If `sweep` is neither a sweep nor a function.
     ValueError
         If an experiment belongs to another ladder or problem, or has no times of a GPU.
+    Unavailable
+        For a function, if hardware counters cannot be read.
     """
     if callable(sweep) and not isinstance(sweep, Ladder | Variant):
-        counts = profile(sweep, *args, device=device, kernel=kernel, **options)
+        try:
+            counts = profile(sweep, *args, device=device, kernel=kernel, **options)
+        except _core.Unavailable as error:
+            if device_of(args, options) != "cpu":
+                raise
+            raise _core.Unavailable(
+                f"{error}; a function that runs on the CPU has no such counters: ado.sweep of "
+                "CPU variants, with limiter=True, finds limiters by experiment"
+            ) from error
         name = name_of(sweep)
         if device == "emulator":
             finding = _from_counts(name, counts, 0.0)

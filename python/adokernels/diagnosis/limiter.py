@@ -2,10 +2,10 @@
 
 With counters, this is the decision tree of Nsight Compute (SOLBottleneck). Each share is the
 utilisation of a unit over the kernel's time, relative to its peak. The limiter is the unit with the
-largest share if it is at least 60 %. Otherwise it is too little work, if the grid has fewer than
-0.9 waves of blocks, or else latency. Tables, charts and advice use this result. Evidence adds the
-share of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical
-bandwidth.
+largest share if it is at least 60 %. Otherwise it is unknown, if a level was not collected; too
+little work, if the grid has fewer than 0.9 waves of blocks; or else latency. Tables, charts and
+advice use this result. Evidence adds the share of the DRAM bandwidth measured on the device,
+because no kernel reaches the theoretical bandwidth.
 
 On a CPU, experiments show the limiter (:mod:`adokernels.diagnosis.cpu_rules`). Without counters and
 experiments, a limiter is named only if it follows from the time and from the counts that the
@@ -30,10 +30,15 @@ from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import LEVELS, Unit, mix_limit
+from adokernels.records.metrics import LEVELS, MEMORY_BREAKDOWN, Unit, mix_limit
 from adokernels.text import NO_LIMIT, number, percent
 
 _COUNTED = Provenance.COUNTED
+#: The utilisation of all memory units and that of the busiest one may differ by this much.
+_APART = 0.02
+#: What to collect for the share of compute, and of the memory levels.
+_COLLECT = {"compute": "sm__throughput"}
+_OF_LEVELS = "gpu__compute_memory_throughput"
 
 
 def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
@@ -45,7 +50,7 @@ def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
     if not isinstance(m, Measurement):
         raise TypeError(f"m must be a Measurement, got {type(m).__name__}")
     facts = Facts(m, machine)
-    if facts.longest and facts.longest.profile.units:
+    if facts.longest and _levels(facts.longest):
         return _with_counters(facts, facts.longest)
     return by_experiment(m, machine) or _without_counters(facts)
 
@@ -68,6 +73,7 @@ def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
         counted=True,
         kernel=k.profile.kernel.name.partition("<")[0],
         share_of_time=facts.share_of_longest if len(facts.kernels) > 1 else 1.0,
+        unknown=_not_collected(k) if kind in (Kind.MEMORY, Kind.UNKNOWN) else "",
     )
 
 
@@ -78,7 +84,40 @@ def _levels(k: KernelFacts) -> list[tuple[Kind, Unit]]:
         shared = unit.level == "L1" and (k.shared_of_l1 or 0.0) > 0.5
         named = Unit("DRAM", "DRAM", unit.share) if unit.level == "DRAM" else unit
         found.append((Kind.SHARED if shared else Kind(unit.level), named))
+    known = max((u.share for kind, u in found if kind is not Kind.COMPUTE), default=0.0)
+    whole = _of_memory(k)
+    if whole is not None and whole > known + _APART:
+        found.append((Kind.MEMORY, Unit("memory (level not collected)", "memory", whole)))
     return sorted(found, key=lambda level: -level[1].share)
+
+
+def _missing(k: KernelFacts) -> list[str]:
+    """Compute and the memory levels of which no unit was collected."""
+    return [level for level in LEVELS if k.profile.busiest(level) is None]
+
+
+def _throughputs(k: KernelFacts) -> dict[str, float]:
+    """Nsight Compute's throughputs of L1 and L2, which are at least the shares of these levels."""
+    l1, l2 = k.get("l1_active"), k.get("l2_all")
+    found = {"L1": None if l1 is None else l1 * (k.get("sm_active") or 1.0), "L2": l2}
+    return {level: share for level, share in found.items() if share is not None}
+
+
+def _of_memory(k: KernelFacts) -> float | None:
+    """The utilisation of the memory levels that were not collected; None if it is unknown."""
+    missing = _missing(k)
+    if not set(missing) & set(MEMORY_BREAKDOWN):
+        return None
+    shares = [share for level, share in _throughputs(k).items() if level in missing]
+    return whole if (whole := k.get("memory_sol")) is not None else max(shares, default=None)
+
+
+def _not_collected(k: KernelFacts) -> str:
+    """Name the levels that were not collected, and what to collect."""
+    missing = _missing(k)
+    metrics = dict.fromkeys(_COLLECT.get(level, _OF_LEVELS) for level in missing)
+    text = f"not collected: {', '.join(missing)}; collect {' and '.join(metrics)}"
+    return f"{text} with the breakdown, for example with ncu --set full"
 
 
 def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
@@ -108,6 +147,10 @@ def _of_measured(k: KernelFacts, kind: Kind) -> list[Evidence]:
 
 def _below_all(k: KernelFacts, unit: Unit) -> tuple[Kind, Unit | None, list[Evidence]]:
     busiest = at(unit.name, unit.share, LIMITING, _COUNTED)
+    covered = MEMORY_BREAKDOWN if k.get("memory_sol") is not None else _throughputs(k)
+    if set(_missing(k)) - set(covered):
+        text = f"the busiest collected unit: {busiest.statement}"
+        return Kind.UNKNOWN, None, [Evidence(text, unit.share, LIMITING, _COUNTED)]
     text = f"no unit above {percent(LIMITING)}; the busiest: {busiest.statement}"
     statements = [Evidence(text, unit.share, LIMITING, _COUNTED)]
     if k.profile.waves < FULL:
@@ -133,14 +176,18 @@ def _blocks_on(blocks: int, processors: float) -> str:
 def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
     """Statements that explain the limiter, in order of importance."""
     found: list[tuple[str, float, float]] = []
-    if kind in (Kind.L1, Kind.L2, Kind.LATENCY):
+    if kind in (Kind.L1, Kind.L2, Kind.MEMORY, Kind.LATENCY):
         for access in ("store", "load"):
             times = k.over_ideal(access)
             if k.excess(access) >= NOTABLE and times:
                 text = f"{access}s transfer {k.times_ideal(access)} times the ideal number of"
                 found.append((f"{text} sectors", times, 1.0))
     conflicts = k.get("conflict_share")
-    if kind in (Kind.L1, Kind.SHARED, Kind.LATENCY) and conflicts and conflicts >= NOTABLE:
+    if (
+        kind in (Kind.L1, Kind.SHARED, Kind.MEMORY, Kind.LATENCY)
+        and conflicts
+        and conflicts >= NOTABLE
+    ):
         text = f"{percent(conflicts)} of the shared-memory wavefronts are bank conflicts"
         found.append((text, conflicts, NOTABLE))
     issue = k.get("issue_active")

@@ -19,13 +19,16 @@ from adokernels.model.ladder import Ladder, Variant, has_dask_array, options_of
 from adokernels.model.libraries import is_on_device, library_of, on_host
 from adokernels.model.task import Task
 from adokernels.records.inputs import Inputs
-from adokernels.text import kind_of, printable, require
+from adokernels.text import failure, kind_of, printable, require
 
 Setup = Callable[..., Any]
 #: Maximum number of characters of a value in an error message.
 _SHOWN = 200
 #: The message of the TypeError that Python or a ladder raises for an unknown keyword argument.
 _UNKNOWN_KEYWORD = re.compile("(unexpected|invalid|no) keyword argument|has no option")
+
+#: The message of the TypeError for a call without operands.
+_TOO_FEW = re.compile("(missing|takes|expected|needs) .*argument")
 
 
 class ResultsDiffer(ValueError):
@@ -76,8 +79,8 @@ class Function:
         try:
             returned = self.function(*self.args, **self.options)
         except TypeError as error:
-            if misspelt := self._misspelt(str(error)):
-                raise TypeError(misspelt) from error
+            if words := self._misspelt(str(error)) or self._without_operands(error):
+                raise TypeError(words) from error
             raise
         if hasattr(returned, "block_until_ready"):
             returned.block_until_ready()
@@ -93,6 +96,17 @@ class Function:
             if named and hint.startswith(": did you mean"):
                 return f"{self.caller.__name__}({self.name}) has no option {option!r}{hint}"
         return ""
+
+    def _without_operands(self, error: TypeError) -> str:
+        """Return the error message for a call that fails at once for want of operands, or ""."""
+        within = error.__traceback__ and error.__traceback__.tb_next
+        if self.caller is None or self.args or within or not _TOO_FEW.search(str(error)):
+            return ""
+        return (
+            f"{self.caller.__name__} calls {self.name}(*operands), but there are no operands: "
+            f"{failure(error)}; pass them after the functions, as in ado.compare(f, g, x) or "
+            "ado.measure(f, x)"
+        )
 
     def once(self) -> Any:
         """Prepare and call the function; raise TypeError if it does its work after it returns."""

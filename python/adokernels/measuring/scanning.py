@@ -33,7 +33,7 @@ from adokernels.model.values import is_array
 from adokernels.records.measurement import Cache
 from adokernels.records.scan import Offload, Scan
 from adokernels.records.sweep import Sweep
-from adokernels.text import require
+from adokernels.text import failure, require
 
 #: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
 #: next.
@@ -118,7 +118,7 @@ def scan(
         One sweep per problem. The method ``plot`` draws the scan. After Ctrl-C, the scan contains
         the problems measured until then, and its attribute ``interrupted`` is true. With `copies`,
         ``break_even`` and ``kernel_break_even`` contain the sizes; for functions, ``crossovers``
-        contains the size from which each peer is faster.
+        contains the size from which each peer, or the first function, is faster.
 
     Raises
     ------
@@ -167,7 +167,14 @@ def scan(
         if operands is None:
             assert isinstance(routine, Routine)
             return routine.task.random_operands(lengths, dtype)
-        given = operands(*lengths)
+        try:
+            given = operands(*lengths)
+        except TypeError as error:
+            call = f"operands({', '.join(map(str, lengths))})"
+            raise TypeError(
+                f"operands is called with the lengths of a problem, as {call}: {failure(error)}; "
+                "for example operands=lambda *lengths: np.ones(lengths)"
+            ) from error
         return given if isinstance(given, tuple) else (given,)
 
     def measured(given: tuple[Any, ...], display: ProgressDisplay) -> Sweep:
@@ -271,7 +278,7 @@ def _lengths(
     for shape in chosen:
         lengths = tuple(shape) if isinstance(shape, list | tuple) else (shape,)
         for length in lengths:
-            require(SupportsIndex, "lengths of each problem", shapes=length)
+            require(SupportsIndex, "integers, the lengths of each problem", shapes=length)
         found.append(tuple(map(operator.index, lengths)))
     return found
 

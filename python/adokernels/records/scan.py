@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 #: What a GPU is compared with.
 _CPU = "the CPU"
+_REVERSE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,8 @@ class BreakEven:
         Whether it is faster at any measured size.
     than
         What it is compared with: the CPU, or the name of a function.
+    what
+        The name of the function that is faster from `upto`; empty for the GPU.
     """
 
     smallest: float
@@ -87,17 +90,22 @@ class BreakEven:
     crossing: float | None
     ever: bool
     than: str = _CPU
+    what: str = ""
 
     @classmethod
     def of(
-        cls, sizes: Sequence[float], found: Sequence[tuple[Verdict, float]], than: str = _CPU
+        cls,
+        sizes: Sequence[float],
+        found: Sequence[tuple[Verdict, float]],
+        than: str = _CPU,
+        what: str = "",
     ) -> BreakEven:
         """Find the size from the verdict and the ratio of times at each size, in order.
 
         Ratios are interpolated linearly in the logarithms of ratio and size.
         """
         ever = any(verdict is Verdict.FASTER for verdict, _ in found)
-        result = partial(cls, smallest=sizes[0], largest=sizes[-1], ever=ever, than=than)
+        result = partial(cls, smallest=sizes[0], largest=sizes[-1], ever=ever, than=than, what=what)
         first = len(sizes)
         while first and found[first - 1][0] is Verdict.FASTER:
             first -= 1
@@ -113,14 +121,23 @@ class BreakEven:
                 crossing = sizes[i] * (sizes[j] / sizes[i]) ** (low / (low - high))
         return result(above=sizes[slower[-1]], upto=sizes[first], crossing=crossing)
 
+    @classmethod
+    def of_either(
+        cls, sizes: Sequence[float], found: Sequence[tuple[Verdict, float]], first: str, peer: str
+    ) -> BreakEven:
+        """Find the size from which a peer stays faster than the first function, or the reverse."""
+        reverse = cls.of(sizes, [(_REVERSE.get(v, v), 1 / r) for v, r in found], peer, first)
+        return reverse if reverse.crossing else cls.of(sizes, found, first, peer)
+
     def __repr__(self) -> str:
         """For example ``"faster than the CPU from about 3.2 MiB (between 1 MiB and 4 MiB)"``."""
-        size = binary_size if self.than == _CPU else elements
-        words = f"faster than {self.than}"
+        size = elements if self.what else binary_size
+        subject = f"{self.what} is " if self.what else ""
+        words = f"{subject}faster than {self.than}"
         if self.upto is None and self.ever:
             return f"{words} at some sizes, but not at the largest, {size(self.largest)}"
         if self.upto is None:
-            return f"not {words} up to {size(self.largest)}"
+            return f"{subject}not faster than {self.than} up to {size(self.largest)}"
         if self.above is not None and self.crossing:
             between = f"between {size(self.above)} and {size(self.upto)}"
             return f"{words} from about {size(self.crossing)} ({between})"
@@ -234,8 +251,9 @@ class Scan(StoredRecord, Rows, ShownAsTables, Plotted, Entries[Sweep]):
 
     @property
     def crossovers(self) -> dict[str, BreakEven]:
-        """For functions: from which size each peer is faster than the first function.
+        """For functions: from which size each peer is faster than the first function, or slower.
 
+        If the first function is faster at the largest sizes, it is `what`, and the peer is `than`.
         Sizes without a verdict are ignored; a peer without any verdict is omitted.
         """
         found = {}
@@ -243,7 +261,7 @@ class Scan(StoredRecord, Rows, ShownAsTables, Plotted, Entries[Sweep]):
             known = [(n, c[:2]) for n, c in zip(self.sizes, each, strict=True) if not c.reason]
             if known:
                 sizes, verdicts = zip(*known, strict=True)
-                found[name] = BreakEven.of(sizes, verdicts, self.routine)
+                found[name] = BreakEven.of_either(sizes, verdicts, self.routine, name)
         return found
 
     @property
@@ -251,8 +269,7 @@ class Scan(StoredRecord, Rows, ShownAsTables, Plotted, Entries[Sweep]):
         """The break-even sizes, in a sentence, or empty."""
         if self.lengths:
             return "; ".join(
-                f"{name} is {even}{self._without_verdict(name)}"
-                for name, even in self.crossovers.items()
+                f"{even}{self._without_verdict(name)}" for name, even in self.crossovers.items()
             )
         if not self.offloads:
             return ""

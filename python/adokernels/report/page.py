@@ -22,6 +22,7 @@ from adokernels.charts.picture import plot
 from adokernels.charts.steps import steps
 from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.records.changes import SweepComparison
+from adokernels.records.counted import CountedSweep
 from adokernels.records.loading import Reported
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import FUNCTION, Measurement
@@ -98,6 +99,11 @@ def write_report(
     require(Iterable, "a sequence of sweeps, measurements, scans and comparisons", sweeps=sweeps)
     records: list[Reported] = [*map(as_sweep, sweeps)]
     for record in records:
+        if isinstance(record, CountedSweep):
+            raise TypeError(
+                "sweeps must have times, got a CountedSweep: a report shows times, but a sweep on "
+                "the emulator has counts; use ado.diagnose"
+            )
         require(Reported, "sweeps, scans and comparisons", sweeps=record)
     experiments = list(what_if)
     for each in experiments:
