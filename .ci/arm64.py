@@ -46,6 +46,8 @@ class System:
             f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake' / 'aarch64.cmake'}",
             f"-DPython_INCLUDE_DIR={self.headers}",
             f"-DPYTHON_MODULE_EXTENSION={suffix}",
+            # Otherwise, pybind11 takes the extension of the interpreter if that has changed.
+            "-UPYBIND11_PYTHON_EXECUTABLE_LAST",
         ]
 
     def pip_options(self, folder: Path) -> list[str]:
