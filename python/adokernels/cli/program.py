@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import IO, Any, cast
 
 from rich.console import Console
@@ -17,7 +18,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.cli.arguments import ARGUMENTS, INTERRUPTED, NO_DEVICE, STDOUT, USAGE, WRONG
 from adokernels.cli.commands import COMMANDS
-from adokernels.cli.output import Output, complain
+from adokernels.cli.output import Output, complain, printed_to_standard_error
 
 #: Width of tables in a file or a pipe.
 _WIDTH = 200
@@ -53,16 +54,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parse(given)
-    # If standard output receives JSON, remarks go to standard error.
-    output = Output(sys.stderr if vars(options).get("json") == STDOUT else sys.stdout)
+    # If standard output receives JSON, everything else goes to standard error.
+    alone = vars(options).get("json") == STDOUT
+    options.document = ""
+    output = Output(sys.stderr if alone else sys.stdout)
     # Names and paths are literal: no markup.
     console = Console(file=cast("IO[str]", output), markup=False, emoji=False)
     if not (output.isatty() or "COLUMNS" in os.environ):
         console.width = _WIDTH
     path = sys.path.copy()  # commands add the folder of the user's code
     try:
-        status = options.run(options, console) or 0
-        output.flush()
+        try:
+            with printed_to_standard_error() if alone else nullcontext():
+                status = options.run(options, console) or 0
+                output.flush()
+        finally:
+            output = Output(sys.stdout) if alone else output
+            output.write(options.document)
+            output.flush()
         if output.failure:
             complain(f"standard output: {output.failure}")
         return USAGE if output.failure and not status else status
