@@ -10,10 +10,12 @@ import pytest
 from charting import make_gpp, make_offloads, make_transpose
 from conftest import run_python
 from rich.cells import cell_len
+from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core, cli
 from adokernels.cli import program
+from adokernels.tables.rendering import table_of
 
 
 def run(capsys, *arguments):
@@ -370,3 +372,34 @@ def test_tables_fit_a_narrow_terminal(capsys, monkeypatch, width):
         assert "…" not in out
     assert all(m.variant in out for m in sweep.variants)
     assert "omitted at this width: " in out
+
+
+@pytest.mark.parametrize(
+    ("command", "headers"),
+    [
+        ("list transpose", "variant what it changes available"),
+        ("puzzles", "puzzle track state attempts hints"),
+        ("bench transpose --shape 8x8", "variant time speed-up (step) step is of roof"),
+        ("compare np.sum(x) x.sum() --setup x=np.ones(9) --seconds 0", "speed-up x.sum() is"),
+        pytest.param(
+            "what-if transpose naive --shape 64x96 --device emulator",
+            "if ... it changes remarks",
+            marks=pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA"),
+        ),
+    ],
+)
+def test_a_narrow_table_has_what_a_reader_needs(capsys, tmp_path, monkeypatch, command, headers):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(ado, "sweep", lambda *_, **__: make_transpose())
+    monkeypatch.chdir(tmp_path)  # without progress in puzzles
+    lines = shown(capsys, *command.split()).splitlines()
+    assert max(map(cell_len, lines)) <= 60
+    rule = next(i for i, line in enumerate(lines) if line.startswith(" ──"))
+    assert set(headers.split()) <= set(" ".join(lines[:rule]).split())
+
+
+def test_notes_below_a_narrow_table_have_the_width_of_the_page(capsys):
+    note = "Resolution: " + 20 * "word "
+    table = table_of("Title", [{"a": "1"}], notes=[note])
+    Console(width=200).print(table)
+    assert note.strip() in capsys.readouterr().out
