@@ -29,6 +29,7 @@ from adokernels.cli.output import complain
 from adokernels.isolation.process import FileFunction
 from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
+from adokernels.model.compiler import UnknownKernel
 from adokernels.records.loading import Reported, load
 from adokernels.records.record import plain_json
 from adokernels.records.sweep import as_sweep
@@ -201,16 +202,23 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     settings |= {"against": options.against, "timed": not options.no_timing}
     settings |= {"seconds": options.seconds, "timeout": options.timeout, "device": options.device}
     given = operands if options.shape or options.dtype else ()
-    result = _checked(variant, routine, given, settings)
+    result = _checked(variant, routine, given, settings, named=True)
     save_and_show(result, options, console, lambda: console.print(repr(result), highlight=False))
     return 0 if result else WRONG
 
 
-def _checked(variant: Any, ladder: Any, given: Sequence[Any], how: dict[str, Any]) -> Any:
-    """Check a variant. A compilation error is also a verdict."""
+def _checked(
+    variant: Any, ladder: Any, given: Sequence[Any], how: dict[str, Any], *, named: bool = False
+) -> Any:
+    """Check a variant. A compilation error is also a verdict.
+
+    An unknown kernel is an error if it is `named` by an argument of the command.
+    """
     try:
         return ado.check(variant, ladder, *given, **how)
     except ado.CompilationError as error:
+        if named and isinstance(error, UnknownKernel):
+            raise
         return ado.records.CheckResult(ladder.name, variant.name, False, str(error))
 
 
