@@ -306,6 +306,15 @@ def test_the_shell_completes_commands_options_and_routines(capsys):
         assert done.stdout.split() == expected.split()
 
 
+def test_a_report_needs_more_than_experiments(capsys, tmp_path):
+    file = tmp_path / "wi.json"
+    about = {"routine": "transpose", "variant": "naive", "problem": "", "source": "emulator"}
+    ado.records.WhatIf(**about, block=None, kernels=(), trials=()).save(file)
+    status, _, err = run(capsys, "report", str(file))
+    assert status == 2
+    assert "a report needs sweeps, scans or comparisons, got only results of what-if" in err
+
+
 def test_a_report_skips_files_that_are_not_records(capsys, tmp_path):
     make_transpose().save(tmp_path / "t.json")
     (tmp_path / "a.json").write_text("{}", encoding="utf-8")

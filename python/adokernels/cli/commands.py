@@ -449,7 +449,8 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
             raise ValueError(f"{path} must contain a sweep, scan or comparison, got a {kind}")
         records.append(record)
     if not records:
-        raise ValueError("the folders must contain sweeps, scans or comparisons, got none")
+        found = "only results of what-if" if experiments else "none"
+        raise ValueError(f"a report needs sweeps, scans or comparisons, got {found}")
     sweeps = (r for r in records if isinstance(r, ado.records.Sweep) and r.variants)
     for table in machine_tables(sweeps):
         console.print(table)
