@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,8 +94,12 @@ def test_an_ascii_terminal_gets_replacements(tmp_path):
     assert "?s" in text  # µs
 
 
-def test_a_full_disk_is_an_error_after_the_result_is_stored(measured, tmp_path, capfd):
-    store = tmp_path / "t.json"
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_full_disk_is_an_error_after_the_result_is_stored(
+    interrupted, tmp_path, capfd, monkeypatch
+):
+    store, measured = tmp_path / "t.json", replace(make_transpose(), interrupted=interrupted)
+    monkeypatch.setattr(ado, "sweep", lambda *_, **__: measured)
     with replaced("stdout", open("/dev/full", "w")):
         assert cli.main([*BENCH, str(store)]) == 2
     assert ado.load(store) == measured
@@ -148,6 +153,13 @@ def test_results_are_printed_if_they_cannot_be_stored(failing, tmp_path, capsys,
             2,
             "standard output: No space left on device",
         ),
+        (
+            '"$0" -m adokernels list --json >/dev/full',
+            2,
+            "standard output: No space left on device",
+        ),
+        ('"$0" -m adokernels --help >/dev/full', 2, "standard output: No space left on device"),
+        ('"$0" -m adokernels --help | true; exit ${PIPESTATUS[0]}', 0, ""),
         ('PYTHONIOENCODING=ascii "$0" -m adokernels list transpose >/dev/null', 0, ""),
     ],
 )

@@ -50,6 +50,13 @@ class Output(io.TextIOBase):
         """Write buffered text."""
         self._call("flush")
 
+    def is_complete(self) -> bool:
+        """Write buffered text; report a failure."""
+        self.flush()
+        if self.failure:
+            complain(f"standard output: {self.failure}")
+        return not self.failure
+
     def _call(self, method: str, *arguments: str) -> None:
         try:
             if action := getattr(self._stream, method, None):

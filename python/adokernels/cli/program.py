@@ -44,6 +44,16 @@ _adokernels() {{
 complete -o default -F _adokernels adokernels"""
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports help that cannot be written."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        output = Output(file or sys.stderr)
+        output.write(message)
+        if not output.is_complete():
+            raise SystemExit(USAGE)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
 
@@ -71,10 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             output = Output(sys.stdout) if alone else output
             output.write(options.document)
-            output.flush()
-        if output.failure:
-            complain(f"standard output: {output.failure}")
-        return USAGE if output.failure and not status else status
+            is_complete = output.is_complete()
+        return status if is_complete else USAGE
     except OSError as error:
         known = error.filename is not None and error.strerror
         status, text = USAGE, f"{error.filename}: {error.strerror}" if known else str(error)
@@ -100,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(given: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments of the program; print help or an error and exit if necessary."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="adokernels",
         description="Run, measure and compare ladders of kernels.",
         epilog=_EXAMPLES,
