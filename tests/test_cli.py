@@ -289,6 +289,15 @@ def test_the_nearest_name_is_suggested(capsys, command, nearest):
     assert f"id you mean '{nearest}'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["bench", "bench --all"])
+def test_a_missing_routine_names_the_command_that_measures_all(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(command.split())
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    assert "required: routine; adokernels list shows their names, adokernels tour --all " in err
+
+
 def test_the_shell_completes_commands_options_and_routines(capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["--completion"])

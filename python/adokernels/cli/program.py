@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 from rich.console import Console
 
@@ -25,6 +25,7 @@ _WIDTH = 200
 #: Commands that accept ``--device emulator``.
 _EMULATED = ("bench", "check", "profile", "what-if")
 _REMEDY = "; remedy: --device emulator"
+_WITHOUT_ROUTINE = "; adokernels list shows their names, adokernels tour --all measures all"
 _EXAMPLES = """\
 examples:
   adokernels tour
@@ -45,7 +46,12 @@ complete -o default -F _adokernels adokernels"""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports help that cannot be written."""
+    """A parser that reports help that cannot be written, and what runs without a routine."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and a message, and exit."""
+        missing = re.search(r"required: routine\b", message)
+        super().error(f"{message}{_WITHOUT_ROUTINE if missing else ''}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         output = Output(file or sys.stderr)
