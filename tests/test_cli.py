@@ -308,6 +308,10 @@ def test_the_shell_completes_commands_options_and_routines(capsys):
         ("bench --sh", "--shape"),
         ("scan aver", "average_matvec"),
         ("diagnose tran", ""),
+        ("list transpose pre", ""),
+        ("profile transpose pre", "prefetch"),
+        ("bench transpose --variants na", "naive_loops naive narrow_blocks"),
+        ("puzzles so", "solution softmax"),
     ]:
         line = f"COMP_WORDS=(adokernels {words}); COMP_CWORD={len(words.split())}"
         command = f'{script}\n{line}; _adokernels; echo "${{COMPREPLY[@]}}"'

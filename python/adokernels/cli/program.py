@@ -40,6 +40,9 @@ _adokernels() {{
   case "$COMP_CWORD ${{COMP_WORDS[1]}}" in
 {}
   esac
+  case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
+{}
+  esac
   COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
 }}
 complete -o default -F _adokernels adokernels"""
@@ -128,7 +131,8 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         _add_command(parsers, command)
     script = ""
     if "--completion" in given:
-        script = _COMPLETION.format("\n".join(_cases(parsers.choices)))
+        cases = _cases(parsers.choices), _variant_cases(parsers.choices)
+        script = _COMPLETION.format(*map("\n".join, cases))
     words = (
         "print a script for bash (in zsh, after bashcompinit) that completes commands and options"
     )
@@ -171,13 +175,25 @@ def _add_command(parsers: Any, name: str) -> None:
 
 
 def _cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    """For each command, the words that can follow: its options, and the names of routines."""
+    """For each command, the words that can follow: its options, and the names of its arguments."""
+    from adokernels.puzzles import puzzles
+
     yield f"  1\\ *) words='{' '.join(parsers)}' ;;"
     for name, parser in parsers.items():
         text = parser.format_usage()
         routines = list(ado.routines) if re.search(r"\broutine\b", text) else []
-        words = dict.fromkeys([*routines, *re.findall(r"--[\w-]+", text)])
+        of_puzzles = [*ARGUMENTS["puzzles [action]"]["choices"], *(p.name for p in puzzles())]
+        tasks = of_puzzles if name == "puzzles" else []
+        words = dict.fromkeys([*routines, *tasks, *re.findall(r"--[\w-]+", text)])
         yield f"  *\\ {name}) words='{' '.join(words)}' ;;"
+
+
+def _variant_cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
+    """For each routine, its variants can follow in the commands that accept them."""
+    commands = [name for name, parser in parsers.items() if "variant" in parser.format_usage()]
+    for routine in ado.routines.values():
+        before = "|".join(f"{command}\\ {routine.name}" for command in commands)
+        yield f"  {before}) words+=' {' '.join(v.name for v in routine)}' ;;"
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
