@@ -178,6 +178,10 @@ def prints():
     sys.__stdout__.write("kept ")
     ctypes.CDLL(None).printf(b"libc\\n")
     os.write(1, b"descriptor\\n")
+    try:
+        os.write(2, b"error\\n")
+    except OSError:
+        pass
     subprocess.run(["echo", "process"])
     return 1
 """

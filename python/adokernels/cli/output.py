@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import io
 import os
 import re
@@ -84,8 +85,10 @@ def printed_to_standard_error() -> Iterator[None]:
     """
     before, used = sys.stdout, _descriptor(sys.__stdout__)
     _flush()
-    saved = None if used is None else os.dup(used)
+    saved = None
     if used is not None:
+        # Above 2: standard error may be closed, and code in C would write to its number.
+        saved = fcntl.fcntl(used, fcntl.F_DUPFD_CLOEXEC, 3)
         target = _descriptor(sys.__stderr__)
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null if target is None else target, used)
