@@ -420,6 +420,16 @@ def test_a_narrow_table_has_what_a_reader_needs(capsys, tmp_path, monkeypatch, c
     assert set(headers.split()) <= set(" ".join(lines[:rule]).split())
 
 
+def test_a_narrow_table_keeps_its_first_column(capsys, monkeypatch):
+    """An expression can be equal to the header of the first column."""
+    monkeypatch.setenv("COLUMNS", "40")
+    words = ["compare", "function", "1", "--setup", "function = 1", "--seconds", "0"]
+    lines = shown(capsys, *words).splitlines()
+    rule = next(i for i, line in enumerate(lines) if line.startswith(" ──"))
+    assert lines[rule - 1].endswith(" 1 is")
+    assert lines[rule + 1].startswith(" 1   ")  # the name of the row
+
+
 def test_notes_below_a_narrow_table_have_the_width_of_the_page(capsys):
     note = "Resolution: " + 20 * "word "
     table = table_of("Title", [{"a": "1"}], notes=[note])

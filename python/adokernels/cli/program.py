@@ -178,11 +178,11 @@ def _cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
     """For each command, the words that can follow: its options, and the names of its arguments."""
     from adokernels.puzzles import puzzles
 
+    of_puzzles = [*ARGUMENTS["puzzles [action]"]["choices"], *(p.name for p in puzzles())]
     yield f"  1\\ *) words='{' '.join(parsers)}' ;;"
     for name, parser in parsers.items():
         text = parser.format_usage()
         routines = list(ado.routines) if re.search(r"\broutine\b", text) else []
-        of_puzzles = [*ARGUMENTS["puzzles [action]"]["choices"], *(p.name for p in puzzles())]
         tasks = of_puzzles if name == "puzzles" else []
         words = dict.fromkeys([*routines, *tasks, *re.findall(r"--[\w-]+", text)])
         yield f"  *\\ {name}) words='{' '.join(words)}' ;;"

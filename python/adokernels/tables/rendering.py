@@ -90,7 +90,8 @@ class LiteralTable(Table):
 def _left_out(table: LiteralTable, width: int) -> list[Column]:
     """The columns that do not fit into a width, in their order; never the first one."""
     headers = [_plain(column.header) for column in table.columns]
-    first = [headers.index(header) for header in table.expendable if header in headers]
+    places = {header: i for i, header in enumerate(headers) if i}
+    first = [places[h] for h in dict.fromkeys(table.expendable) if h in places]
     order = [*first, *(i for i in reversed(range(1, len(headers))) if i not in first)]
     widths = []
     for i, column in enumerate(table.columns):
