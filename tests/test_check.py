@@ -72,6 +72,19 @@ def test_command_line_reports_a_missing_function(tmp_path, capsys):
     assert "mine.py must define other" in capsys.readouterr().err
 
 
+@needs_compiler
+@pytest.mark.parametrize("device", [[], ["--device", "emulator"]])
+def test_command_line_reports_a_missing_kernel(device, tmp_path, capsys):
+    file = tmp_path / "mine.cu"
+    file.write_text("__global__ void mine(const float* a, float* out) {}", encoding="utf-8")
+    command = ["check", str(file), "--routine", "transpose", "--kernel", "other", *device]
+    assert main(command) == 2
+    shown = capsys.readouterr()
+    assert not shown.out
+    assert "got 'other': identifier" in shown.err
+    assert shown.err.endswith("; __global__ functions found: mine\n")
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [(b"//\n.version 9.0\n.target sm_90\n", "PTX"), (b"\x7fELF\x02\xbe", "machine code")],

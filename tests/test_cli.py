@@ -10,10 +10,12 @@ import pytest
 from charting import make_gpp, make_offloads, make_transpose
 from conftest import run_python
 from rich.cells import cell_len
+from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core, cli
 from adokernels.cli import program
+from adokernels.tables.rendering import table_of
 
 
 def run(capsys, *arguments):
@@ -287,6 +289,15 @@ def test_the_nearest_name_is_suggested(capsys, command, nearest):
     assert f"id you mean '{nearest}'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["bench", "bench --all"])
+def test_a_missing_routine_names_the_command_that_measures_all(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(command.split())
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    assert "required: routine; adokernels list shows their names, adokernels tour --all " in err
+
+
 def test_the_shell_completes_commands_options_and_routines(capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["--completion"])
@@ -297,11 +308,24 @@ def test_the_shell_completes_commands_options_and_routines(capsys):
         ("bench --sh", "--shape"),
         ("scan aver", "average_matvec"),
         ("diagnose tran", ""),
+        ("list transpose pre", ""),
+        ("profile transpose pre", "prefetch"),
+        ("bench transpose --variants na", "naive_loops naive narrow_blocks"),
+        ("puzzles so", "solution softmax"),
     ]:
         line = f"COMP_WORDS=(adokernels {words}); COMP_CWORD={len(words.split())}"
         command = f'{script}\n{line}; _adokernels; echo "${{COMPREPLY[@]}}"'
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
         assert done.stdout.split() == expected.split()
+
+
+def test_a_report_needs_more_than_experiments(capsys, tmp_path):
+    file = tmp_path / "wi.json"
+    about = {"routine": "transpose", "variant": "naive", "problem": "", "source": "emulator"}
+    ado.records.WhatIf(**about, block=None, kernels=(), trials=()).save(file)
+    status, _, err = run(capsys, "report", str(file))
+    assert status == 2
+    assert "a report needs sweeps, scans or comparisons, got only results of what-if" in err
 
 
 def test_a_report_skips_files_that_are_not_records(capsys, tmp_path):
@@ -370,3 +394,44 @@ def test_tables_fit_a_narrow_terminal(capsys, monkeypatch, width):
         assert "…" not in out
     assert all(m.variant in out for m in sweep.variants)
     assert "omitted at this width: " in out
+
+
+@pytest.mark.parametrize(
+    ("command", "headers"),
+    [
+        ("list transpose", "variant what it changes available"),
+        ("puzzles", "puzzle track state attempts hints"),
+        ("bench transpose --shape 8x8", "variant time speed-up (step) step is of roof"),
+        ("compare np.sum(x) x.sum() --setup x=np.ones(9) --seconds 0", "speed-up x.sum() is"),
+        pytest.param(
+            "what-if transpose naive --shape 64x96 --device emulator",
+            "if ... it changes remarks",
+            marks=pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA"),
+        ),
+    ],
+)
+def test_a_narrow_table_has_what_a_reader_needs(capsys, tmp_path, monkeypatch, command, headers):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(ado, "sweep", lambda *_, **__: make_transpose())
+    monkeypatch.chdir(tmp_path)  # without progress in puzzles
+    lines = shown(capsys, *command.split()).splitlines()
+    assert max(map(cell_len, lines)) <= 60
+    rule = next(i for i, line in enumerate(lines) if line.startswith(" ──"))
+    assert set(headers.split()) <= set(" ".join(lines[:rule]).split())
+
+
+def test_a_narrow_table_keeps_its_first_column(capsys, monkeypatch):
+    """An expression can be equal to the header of the first column."""
+    monkeypatch.setenv("COLUMNS", "40")
+    words = ["compare", "function", "1", "--setup", "function = 1", "--seconds", "0"]
+    lines = shown(capsys, *words).splitlines()
+    rule = next(i for i, line in enumerate(lines) if line.startswith(" ──"))
+    assert lines[rule - 1].endswith(" 1 is")
+    assert lines[rule + 1].startswith(" 1   ")  # the name of the row
+
+
+def test_notes_below_a_narrow_table_have_the_width_of_the_page(capsys):
+    note = "Resolution: " + 20 * "word "
+    table = table_of("Title", [{"a": "1"}], notes=[note])
+    Console(width=200).print(table)
+    assert note.strip() in capsys.readouterr().out

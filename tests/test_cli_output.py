@@ -1,10 +1,12 @@
 """The command line and the library with a standard output that fails, or does not exist."""
 
 import io
+import json
 import os
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,8 +94,12 @@ def test_an_ascii_terminal_gets_replacements(tmp_path):
     assert "?s" in text  # µs
 
 
-def test_a_full_disk_is_an_error_after_the_result_is_stored(measured, tmp_path, capfd):
-    store = tmp_path / "t.json"
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_full_disk_is_an_error_after_the_result_is_stored(
+    interrupted, tmp_path, capfd, monkeypatch
+):
+    store, measured = tmp_path / "t.json", replace(make_transpose(), interrupted=interrupted)
+    monkeypatch.setattr(ado, "sweep", lambda *_, **__: measured)
     with replaced("stdout", open("/dev/full", "w")):
         assert cli.main([*BENCH, str(store)]) == 2
     assert ado.load(store) == measured
@@ -147,6 +153,13 @@ def test_results_are_printed_if_they_cannot_be_stored(failing, tmp_path, capsys,
             2,
             "standard output: No space left on device",
         ),
+        (
+            '"$0" -m adokernels list --json >/dev/full',
+            2,
+            "standard output: No space left on device",
+        ),
+        ('"$0" -m adokernels --help >/dev/full', 2, "standard output: No space left on device"),
+        ('"$0" -m adokernels --help | true; exit ${PIPESTATUS[0]}', 0, ""),
         ('PYTHONIOENCODING=ascii "$0" -m adokernels list transpose >/dev/null', 0, ""),
     ],
 )
@@ -155,6 +168,52 @@ def test_the_program_in_a_shell(shell, status, message):
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
     assert done.returncode == status
     assert done.stderr == (f"adokernels: {message}\n" if message else "")
+
+
+#: Prints from Python, C and another process, and writes to the descriptor.
+PRINTS = """
+import ctypes, os, subprocess, sys
+def prints():
+    print("python")
+    sys.__stdout__.write("kept ")
+    ctypes.CDLL(None).printf(b"libc\\n")
+    os.write(1, b"descriptor\\n")
+    try:
+        os.write(2, b"error\\n")
+    except OSError:
+        pass
+    subprocess.run(["echo", "process"])
+    return 1
+"""
+
+
+@pytest.mark.parametrize("capture", ["capsys", "capfd"])
+@pytest.mark.parametrize("command", ["compare", "check"])
+def test_json_is_alone_although_the_code_prints(capture, command, request, tmp_path):
+    words = ["compare", "prints()", "1", "--setup", PRINTS, "--seconds", "0", "--json"]
+    if command == "check":
+        file = tmp_path / "own.py"
+        own = "own = ado.ladder('own', reference=np.sqrt, problems=lambda rng: [(np.ones(3),)])"
+        code = f"import numpy as np\nimport adokernels as ado\n{PRINTS}\nprints()\n{own}\n"
+        file.write_text(f"{code}own.variant(np.sqrt, name='sqrt')\n")
+        words = [*f"check {file} --ladder own --no-timing --json".split()]
+    captured = request.getfixturevalue(capture)
+    assert cli.main(words) == 0
+    print("after")
+    out, err = captured.readouterr()
+    assert json.loads(out.removesuffix("after\n"))["schema"] == 2
+    assert "python" in err
+    if capture == "capfd":
+        assert all(word in err for word in ("kept", "libc", "descriptor", "process"))
+
+
+def test_json_of_a_program_is_alone_although_the_code_prints():
+    words = ["-m", "adokernels", "compare", "prints()", "1", "--setup", PRINTS, "--seconds", "0"]
+    for closed in ("", "2>&-"):
+        command = ["bash", "-c", f'"$0" "$@" {closed}', sys.executable, *words, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+        assert json.loads(done.stdout)["kind"] == "comparison"
+        assert ("libc" in done.stderr) is (not closed)
 
 
 @every_stream

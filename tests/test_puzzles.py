@@ -232,6 +232,23 @@ def test_the_program_starts_checks_and_lists_puzzles(run):
     assert "3.91" in run("heatmap", "index")[1]
 
 
+def test_each_action_has_a_document(run):
+    index = find("index")
+    actions = ("start", "check", "heatmap", "hint", "solution")
+    found = {action: run(action, "index", "--json") for action in actions}
+    assert {action: status for action, (status, _) in found.items() if status} == {"check": 1}
+    documents = {action: json.loads(text) for action, (_, text) in found.items()}
+    assert {(d["kind"], d["puzzle"]) for d in documents.values()} == {("puzzle", "index")}
+    assert documents["start"]["file"] == "index.cu"
+    assert documents["check"]["done"] is False
+    assert documents["heatmap"]["heatmap"]["variant"] == "yours"
+    assert documents["heatmap"]["what_if"] is None
+    assert documents["hint"]["hints"] == [index.hints[0]]
+    assert documents["solution"]["code"] == index.solution.code
+    assert "wrote hints.json" in run("hint", "index", "--json", "./hints.json")[1]
+    assert json.loads(Path("hints.json").read_text("utf-8"))["hints"] == [*index.hints[:2]]
+
+
 def test_wrong_arguments_of_the_program(run):
     assert "did you mean 'index'" in run("check", "indx")[1]
     assert "needs the name of a puzzle" in run("check")[1]

@@ -21,7 +21,6 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli.output import Output
 from adokernels.isolation.calls import TIMEOUT
 from adokernels.measuring.nsight_report import SUFFIX
 from adokernels.model.own_ladder import OwnLadder
@@ -350,7 +349,7 @@ def save_and_show(
     try:
         if path := given.get("json"):
             if path == STDOUT:
-                _print_alone(record.to_json())
+                options.document = record.to_json()  # printed after the command
             else:
                 record.save(path)
             written.append(path)
@@ -373,12 +372,3 @@ def save_and_show(
         for path in written:
             if path != STDOUT:
                 console.print(f"wrote {path}")
-
-
-def _print_alone(document: str) -> None:
-    """Print a document; remarks go to standard error."""
-    output = Output(sys.stdout)
-    output.write(document)
-    output.flush()
-    if output.failure:
-        raise OSError(f"standard output: {output.failure}")

@@ -29,6 +29,7 @@ from adokernels.cli.output import complain
 from adokernels.isolation.process import FileFunction
 from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
+from adokernels.model.compiler import UnknownKernel
 from adokernels.records.loading import Reported, load
 from adokernels.records.record import plain_json
 from adokernels.records.sweep import as_sweep
@@ -201,16 +202,23 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     settings |= {"against": options.against, "timed": not options.no_timing}
     settings |= {"seconds": options.seconds, "timeout": options.timeout, "device": options.device}
     given = operands if options.shape or options.dtype else ()
-    result = _checked(variant, routine, given, settings)
+    result = _checked(variant, routine, given, settings, named=True)
     save_and_show(result, options, console, lambda: console.print(repr(result), highlight=False))
     return 0 if result else WRONG
 
 
-def _checked(variant: Any, ladder: Any, given: Sequence[Any], how: dict[str, Any]) -> Any:
-    """Check a variant. A compilation error is also a verdict."""
+def _checked(
+    variant: Any, ladder: Any, given: Sequence[Any], how: dict[str, Any], *, named: bool = False
+) -> Any:
+    """Check a variant. A compilation error is also a verdict.
+
+    An unknown kernel is an error if it is `named` by an argument of the command.
+    """
     try:
         return ado.check(variant, ladder, *given, **how)
     except ado.CompilationError as error:
+        if named and isinstance(error, UnknownKernel):
+            raise
         return ado.records.CheckResult(ladder.name, variant.name, False, str(error))
 
 
@@ -379,46 +387,44 @@ def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
         raise ValueError(f"puzzles {options.action} needs the name of a puzzle")
     puzzle = puzzles.find(options.name)
     path, mine = options.file or Path(puzzle.file), stored[puzzle.name]
+    facts: dict[str, Any]
     if options.action == "start":
         if path.exists():
             raise ValueError(f"{path} exists; remove it to start again")
         replace_file(path, puzzle.starter.encode())
-        console.print(
-            f"wrote {path}: complete it, then run adokernels puzzles check {puzzle.name}"
-            + (f" {path}" if options.file else ""),
-            soft_wrap=True,
-        )
+        facts = {"file": str(path)}
+        check = f"adokernels puzzles check {puzzle.name}{f' {path}' if options.file else ''}"
+        shown = [f"wrote {path}: complete it, then run {check}"]
     elif options.action == "hint":
         given = puzzle.hints[: mine["hints"] + 1]
         puzzles.store(puzzle.name, hints=len(given))
-        for i, hint in enumerate(given, 1):
-            console.print(f"Hint {i} of {len(puzzle.hints)}: {hint}")
+        facts = {"hints": given}
+        shown = [f"Hint {i} of {len(puzzle.hints)}: {hint}" for i, hint in enumerate(given, 1)]
     elif options.action == "solution":
         puzzles.store(puzzle.name, solution_shown=True)
-        console.print(puzzle.solution.code)
+        facts = {"code": puzzle.solution.code}
+        shown = [*facts.values()]
     else:
         if not path.exists():
             start = f"adokernels puzzles start {puzzle.name}"
             raise ValueError(f"there is no file {path}: write it with {start}")
         code = path.read_text("utf-8", "replace")
         if options.action == "heatmap":
-            console.print(puzzle.heatmap(code))
-            if puzzle.experiments:
-                console.print(puzzle.experiments)
-            return 0
-        grade = puzzle.check(code)
-        facts: dict[str, Any] = {"done": grade.done, "message": grade.message}
-        puzzles.store(puzzle.name, **facts, attempts=mine["attempts"] + 1, code=code)
-        content = {"puzzle": puzzle.name, **facts, "seconds": grade.seconds}
-        shown = _Plain("puzzle", content)
-        save_and_show(
-            shown,
-            options,
-            console,
-            lambda: console.print(repr(grade), highlight=False, soft_wrap=True),
-        )
-        return 0 if grade else WRONG
-    return 0
+            facts = {"heatmap": puzzle.heatmap(code), "what_if": puzzle.experiments}
+            shown = [part for part in facts.values() if part is not None]
+        else:
+            grade = puzzle.check(code)
+            facts = {"done": grade.done, "message": grade.message}
+            puzzles.store(puzzle.name, **facts, attempts=mine["attempts"] + 1, code=code)
+            facts["seconds"] = grade.seconds
+            shown = [repr(grade)]
+
+    def show() -> None:
+        for part in shown:
+            console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+
+    save_and_show(_Plain("puzzle", {"puzzle": puzzle.name, **facts}), options, console, show)
+    return 0 if facts.get("done", True) else WRONG
 
 
 @_command("report", "transpose.json results/ --out report.html", "measurements --out")
@@ -441,7 +447,8 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
             raise ValueError(f"{path} must contain a sweep, scan or comparison, got a {kind}")
         records.append(record)
     if not records:
-        raise ValueError("the folders must contain sweeps, scans or comparisons, got none")
+        found = "only results of what-if" if experiments else "none"
+        raise ValueError(f"a report needs sweeps, scans or comparisons, got {found}")
     sweeps = (r for r in records if isinstance(r, ado.records.Sweep) and r.variants)
     for table in machine_tables(sweeps):
         console.print(table)

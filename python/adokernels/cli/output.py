@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import io
 import os
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from adokernels.process import is_terminal
@@ -48,6 +51,13 @@ class Output(io.TextIOBase):
         """Write buffered text."""
         self._call("flush")
 
+    def is_complete(self) -> bool:
+        """Write buffered text; report a failure."""
+        self.flush()
+        if self.failure:
+            complain(f"standard output: {self.failure}")
+        return not self.failure
+
     def _call(self, method: str, *arguments: str) -> None:
         try:
             if action := getattr(self._stream, method, None):
@@ -65,6 +75,47 @@ class Output(io.TextIOBase):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, descriptor)
             os.close(null)
+
+
+@contextmanager
+def printed_to_standard_error() -> Iterator[None]:
+    """Send to standard error what other code prints, also from C and in other processes.
+
+    It can print to ``sys.stdout`` and to the descriptor of the process, which can be different.
+    """
+    before, used = sys.stdout, _descriptor(sys.__stdout__)
+    _flush()
+    saved = None
+    if used is not None:
+        # Above 2: standard error may be closed, and code in C would write to its number.
+        saved = fcntl.fcntl(used, fcntl.F_DUPFD_CLOEXEC, 3)
+        target = _descriptor(sys.__stderr__)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null if target is None else target, used)
+        os.close(null)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = before
+        _flush()
+        if used is not None and saved is not None:
+            os.dup2(saved, used)
+            os.close(saved)
+
+
+def _flush() -> None:
+    """Write the text in the buffers of Python and C."""
+    Output(sys.__stdout__).flush()
+    ctypes.CDLL(None).fflush(None)
+
+
+def _descriptor(stream: Any) -> int | None:
+    """The descriptor of a stream of the process; None if it has none."""
+    try:
+        return int(stream.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None
 
 
 def complain(text: object) -> None:

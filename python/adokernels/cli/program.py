@@ -9,7 +9,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, cast
+from contextlib import nullcontext
+from typing import IO, Any, NoReturn, cast
 
 from rich.console import Console
 
@@ -17,13 +18,14 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.cli.arguments import ARGUMENTS, INTERRUPTED, NO_DEVICE, STDOUT, USAGE, WRONG
 from adokernels.cli.commands import COMMANDS
-from adokernels.cli.output import Output, complain
+from adokernels.cli.output import Output, complain, printed_to_standard_error
 
 #: Width of tables in a file or a pipe.
 _WIDTH = 200
 #: Commands that accept ``--device emulator``.
 _EMULATED = ("bench", "check", "profile", "what-if")
 _REMEDY = "; remedy: --device emulator"
+_WITHOUT_ROUTINE = "; adokernels list shows their names, adokernels tour --all measures all"
 _EXAMPLES = """\
 examples:
   adokernels tour
@@ -38,9 +40,27 @@ _adokernels() {{
   case "$COMP_CWORD ${{COMP_WORDS[1]}}" in
 {}
   esac
+  case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
+{}
+  esac
   COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
 }}
 complete -o default -F _adokernels adokernels"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports help that cannot be written, and what runs without a routine."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and a message, and exit."""
+        missing = re.search(r"required: routine\b", message)
+        super().error(f"{message}{_WITHOUT_ROUTINE if missing else ''}")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        output = Output(file or sys.stderr)
+        output.write(message)
+        if not output.is_complete():
+            raise SystemExit(USAGE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,19 +73,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parse(given)
-    # If standard output receives JSON, remarks go to standard error.
-    output = Output(sys.stderr if vars(options).get("json") == STDOUT else sys.stdout)
+    # If standard output receives JSON, everything else goes to standard error.
+    alone = vars(options).get("json") == STDOUT
+    options.document = ""
+    output = Output(sys.stderr if alone else sys.stdout)
     # Names and paths are literal: no markup.
     console = Console(file=cast("IO[str]", output), markup=False, emoji=False)
     if not (output.isatty() or "COLUMNS" in os.environ):
         console.width = _WIDTH
     path = sys.path.copy()  # commands add the folder of the user's code
     try:
-        status = options.run(options, console) or 0
-        output.flush()
-        if output.failure:
-            complain(f"standard output: {output.failure}")
-        return USAGE if output.failure and not status else status
+        try:
+            with printed_to_standard_error() if alone else nullcontext():
+                status = options.run(options, console) or 0
+                output.flush()
+        finally:
+            output = Output(sys.stdout) if alone else output
+            output.write(options.document)
+            is_complete = output.is_complete()
+        return status if is_complete else USAGE
     except OSError as error:
         known = error.filename is not None and error.strerror
         status, text = USAGE, f"{error.filename}: {error.strerror}" if known else str(error)
@@ -91,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(given: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments of the program; print help or an error and exit if necessary."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="adokernels",
         description="Run, measure and compare ladders of kernels.",
         epilog=_EXAMPLES,
@@ -105,7 +131,8 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         _add_command(parsers, command)
     script = ""
     if "--completion" in given:
-        script = _COMPLETION.format("\n".join(_cases(parsers.choices)))
+        cases = _cases(parsers.choices), _variant_cases(parsers.choices)
+        script = _COMPLETION.format(*map("\n".join, cases))
     words = (
         "print a script for bash (in zsh, after bashcompinit) that completes commands and options"
     )
@@ -148,13 +175,25 @@ def _add_command(parsers: Any, name: str) -> None:
 
 
 def _cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    """For each command, the words that can follow: its options, and the names of routines."""
+    """For each command, the words that can follow: its options, and the names of its arguments."""
+    from adokernels.puzzles import puzzles
+
+    of_puzzles = [*ARGUMENTS["puzzles [action]"]["choices"], *(p.name for p in puzzles())]
     yield f"  1\\ *) words='{' '.join(parsers)}' ;;"
     for name, parser in parsers.items():
         text = parser.format_usage()
         routines = list(ado.routines) if re.search(r"\broutine\b", text) else []
-        words = dict.fromkeys([*routines, *re.findall(r"--[\w-]+", text)])
+        tasks = of_puzzles if name == "puzzles" else []
+        words = dict.fromkeys([*routines, *tasks, *re.findall(r"--[\w-]+", text)])
         yield f"  *\\ {name}) words='{' '.join(words)}' ;;"
+
+
+def _variant_cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
+    """For each routine, its variants can follow in the commands that accept them."""
+    commands = [name for name, parser in parsers.items() if "variant" in parser.format_usage()]
+    for routine in ado.routines.values():
+        before = "|".join(f"{command}\\ {routine.name}" for command in commands)
+        yield f"  {before}) words+=' {' '.join(v.name for v in routine)}' ;;"
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from adokernels import _core
 from adokernels.isolation.child import FunctionOnHost, HostBlock
 from adokernels.kernels.launch import Plan
 from adokernels.model.checker import computes_early
-from adokernels.model.compiler import CompilationError, compiled
+from adokernels.model.compiler import CompilationError, UnknownKernel, compiled
 from adokernels.model.libraries import DeviceView, as_library, result_on_host, share_memory
 from adokernels.model.own_variant import call_emulated
 from adokernels.process import ALL_CHECKS, settings
@@ -85,7 +85,8 @@ class Compilation:
             found = compiled(*message["request"])
             facts = asdict(found) | {"code": base64.b64encode(found.code).decode()}
         except CompilationError as error:
-            facts = {"error": str(error), "log": error.log}
+            unknown = isinstance(error, UnknownKernel)
+            facts = {"error": str(error), "log": error.log, "unknown": unknown}
         #: The memory that the parent reads.
         self.blocks = [np.frombuffer(json.dumps(facts).encode(), np.uint8)]
 

@@ -19,7 +19,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.isolation.sandbox import Sandbox
 from adokernels.model.arguments import Parameter
-from adokernels.model.compiler import CompilationError, CompiledKernel
+from adokernels.model.compiler import CompilationError, CompiledKernel, UnknownKernel
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import FunctionVariant, OwnVariant
@@ -138,7 +138,8 @@ class CompilerProcess(Sandbox):
                 facts["code"] = base64.b64decode(facts["code"])
                 facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
                 return CompiledKernel(**facts)
-        raise CompilationError(str(facts["error"]), str(facts["log"]), file, source)
+        kind = UnknownKernel if facts.get("unknown") else CompilationError
+        raise kind(str(facts["error"]), str(facts["log"]), file, source)
 
 
 class Reply(NamedTuple):

@@ -49,6 +49,10 @@ class CompilationError(ValueError):
         self.log, self.file, self.source = log, file, source
 
 
+class UnknownKernel(CompilationError):
+    """The source does not define the kernel."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
     """The code of a kernel, with the arguments of :func:`compile_cuda`."""
@@ -323,7 +327,7 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
             f"kernel must name one __global__ function of {file}, got {kernel!r}: {reason}; "
             f"__global__ functions found: {names}"
         )
-        return CompilationError(message, log, file, source)
+        return UnknownKernel(message, log, file, source)
     hints = [""]
     if re.search(r"(could not|cannot) open source file", log):
         hints.append(_HEADER_HINT.format(remedy=toolkit.installation("kernels")))

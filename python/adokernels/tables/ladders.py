@@ -39,7 +39,7 @@ def ladder_table(ladder: Ladder) -> Table:
         for v in ladder.variants
     )
     widths = {"variant": None, "device": None, "what it changes": 60, "available": 40}
-    return table_of(title, rows, widths)
+    return table_of(title, rows, widths, expendable=["device"])
 
 
 def tuning_table(tuning: Tuning) -> Table:
@@ -185,6 +185,7 @@ def what_if_table(record: WhatIf) -> Table:
         notes=notes,
         faded=(trial.verdict == "refused" for trial in trials),
         sparse=True,
+        expendable=("rewritten", "intrusion", "mostly at", "remarks", "it would take"),
     )
 
 

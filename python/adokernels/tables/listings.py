@@ -302,4 +302,5 @@ def puzzle_table(progress: Mapping[str, Mapping[str, Any]]) -> Table:
     done = sum(bool(each["done"]) for each in progress.values())
     title = f"Puzzles: {done} of {len(rows)} done"
     notes = ["adokernels puzzles start NAME writes the file to complete into this folder."]
-    return table_of(title, rows, ("puzzle", "track", "title", "state"), notes=notes)
+    text, first = ("puzzle", "track", "title", "state"), ("title", "hints", "attempts", "track")
+    return table_of(title, rows, text, notes=notes, expendable=first)

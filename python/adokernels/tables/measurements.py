@@ -46,6 +46,8 @@ FEW_SAMPLES = (
 )
 #: The title of a column with the largest errors of one measurement, or of two.
 ERRORS = "largest\nerror"
+#: Columns of the step table that a narrow terminal omits first, in this order; without units.
+_EXPENDABLE = ("samples", "95 %", "clock", "AI", "relative", "error", "executed", "useful")
 
 
 def sweep_table(sweep: Sweep) -> Table:
@@ -106,7 +108,12 @@ def sweep_table(sweep: Sweep) -> Table:
     notes += verdict_notes({m.variant: m.compare(b) for m, b in sweep.step_pairs().items()})
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     text, faded = ("device", "step is"), [m.ceiling for m in measured]
-    return table_of(sweep.title, rows, text, notes=notes, faded=faded, sparse=True)
+    headers = [header for row in rows[:1] for header in row]
+    first = [header for name in _EXPENDABLE for header in headers if header.startswith(name)]
+    first += ["speed-up\n(total)"]
+    return table_of(
+        sweep.title, rows, text, notes=notes, faded=faded, sparse=True, expendable=first
+    )
 
 
 def interval_cell(m: Measurement) -> str:
@@ -240,6 +247,7 @@ def changes_table(changes: SweepComparison) -> Table:
     headers = [kind, *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
     errors = [_pair_of_errors(change.before, change.after) for change in changes]
     table = new_table(changes.title, [*headers, *[ERRORS] * any(errors)], left=headers[-1:])
+    table.expendable = "samples", "99.9 %\ninterval", ERRORS, *labels, "speed-up"
     for change, error in zip(changes, errors, strict=True):
         verdict, gain, _ = change.comparison
         table.add_row(

@@ -12,6 +12,7 @@ import io
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
@@ -45,19 +46,32 @@ class LiteralTable(Table):
     then the last ones. A file or a pipe receives all columns, unless the variable COLUMNS is set.
     """
 
-    #: Headers of columns, in the order in which they are left out.
+    #: Headers of columns, in the order in which they are left out. The other text is then folded.
     expendable: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the columns that fit."""
-        shown, narrow = self, console.is_terminal or "COLUMNS" in os.environ
-        if narrow and (left_out := _left_out(self, options.max_width)):
-            shown = copy.copy(self)
-            shown.columns = [c for c in self.columns if c not in left_out]
-            names = (" ".join(_plain(c.header).split()) for c in left_out)
-            note = f"omitted at this width: {', '.join(names)}"
-            shown.caption = "\n".join(filter(None, [_plain(self.caption or ""), note]))
-        return Table.__rich_console__(shown, console, options)
+        shown, notes = copy.copy(self), [_plain(self.caption or "")]
+        shown.title = shown.caption = None  # rich would wrap them to the width of the table
+        if console.is_terminal or "COLUMNS" in os.environ:
+            left_out = _left_out(self, options.max_width)
+            kept = (c for c in self.columns if c not in left_out)
+            shown.columns = [replace(c, _index=i) for i, c in enumerate(kept)]
+            for i, column in enumerate(shown.columns):
+                folded = _widest(column) > _LONGEST_NAME if i == 0 else self._is_folded(column)
+                column.no_wrap, column.overflow = not folded, "fold"
+            if left_out:
+                names = (" ".join(_plain(c.header).split()) for c in left_out)
+                notes.append(f"omitted at this width: {', '.join(names)}")
+        if self.title:
+            yield Text(_plain(self.title), "table.title")
+        yield from Table.__rich_console__(shown, console, options)
+        if any(notes):
+            yield Text("\n".join(filter(None, notes)), "table.caption")
+
+    def _is_folded(self, column: Column) -> bool:
+        """Whether a narrow terminal folds a column."""
+        return not column.no_wrap or bool(self.expendable and column.justify == "left")
 
     def add_column(self, header: RenderableType = "", *args: Any, **style: Any) -> None:
         """Add a column with a printable header."""
@@ -76,13 +90,13 @@ class LiteralTable(Table):
 def _left_out(table: LiteralTable, width: int) -> list[Column]:
     """The columns that do not fit into a width, in their order; never the first one."""
     headers = [_plain(column.header) for column in table.columns]
-    first = [headers.index(header) for header in table.expendable]
+    places = {header: i for i, header in enumerate(headers) if i}
+    first = [places[h] for h in dict.fromkeys(table.expendable) if h in places]
     order = [*first, *(i for i in reversed(range(1, len(headers))) if i not in first)]
     widths = []
     for i, column in enumerate(table.columns):
-        lines = (line for c in (column.header, *column.cells) for line in _plain(c).splitlines())
-        widest = max(map(cell_len, lines), default=0)
-        most = widest if column.no_wrap else _FOLDED if i else _LONGEST_NAME
+        widest = _widest(column)
+        most = widest if not table._is_folded(column) else _FOLDED if i else _LONGEST_NAME
         widths.append(min(widest, most) + _BETWEEN)
     missing = sum(widths) - _BETWEEN + _EDGES - width
     left_out = set[int]()
@@ -90,6 +104,12 @@ def _left_out(table: LiteralTable, width: int) -> list[Column]:
         left_out.add(order[0])
         missing -= widths[order.pop(0)]
     return [column for i, column in enumerate(table.columns) if i in left_out]
+
+
+def _widest(column: Column) -> int:
+    """The width of the longest line of a column."""
+    lines = (line for c in (column.header, *column.cells) for line in _plain(c).splitlines())
+    return max(map(cell_len, lines), default=0)
 
 
 def _literal(content: RenderableType, most: int) -> Text:
@@ -129,12 +149,14 @@ def table_of(
     notes: Iterable[str] = (),
     faded: Iterable[bool] = (),
     sparse: bool = False,
+    expendable: Sequence[str] = (),
 ) -> Table:
     """Make a table from rows that give the cell of each header; missing cells are empty.
 
     `text` has the headers of the left-aligned columns. A mapping also has the width at which each
     column is folded (None: no maximum, 0: not folded). Rows for which `faded` is true are less
     important. If `sparse`, columns whose cells are all empty are omitted, except the first one.
+    A narrow terminal omits the columns in `expendable` first, in this order.
     """
     rows = list(rows)
     every = list(dict.fromkeys(header for row in rows for header in row))
@@ -147,7 +169,7 @@ def table_of(
     for place, row in enumerate(rows):
         style = FADED if less_important.get(place) else ""
         table.add_row(*(row.get(h, "") for h in headers), style=style)
-    table.caption = "\n".join(notes) or None
+    table.caption, table.expendable = "\n".join(notes) or None, expendable
     return table
 
 
