@@ -224,6 +224,8 @@ def _checked(
 
 def _check_ladder(options: argparse.Namespace, console: Console) -> int:
     """Check the variants of an own ladder on the first of its problems, and on all of them."""
+    if options.shape or options.dtype:
+        raise ValueError("--shape and --dtype do not apply to --ladder: its problems= has operands")
     ladder = ladder_of(options.file, options.ladder)
     names = options.variants or [v.name for v in ladder]
     timed = not options.no_timing and options.device != "emulator"
