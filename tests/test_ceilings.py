@@ -271,13 +271,34 @@ def test_ceilings_of_a_busy_machine_are_marked_and_measured_again(measured_value
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     busy = machine(11.25, 2.0)
     assert (busy.roof, busy.busy) == (2.0, "the load of its 2 processors was 11.2")
-    assert "load of the machine 11.2: the ceilings may be too low" in repr(busy)
+    remark = "too low: when they were measured, the load of its 2 processors was 11.2; adokernels"
+    assert remark in repr(busy).replace("\n", " ")
     assert machine(5.0, 3.0).roof == 2.0  # still busy
-    sweep = ado.sweep(ado.transpose, np.ones((8, 8)), device="cpu", seconds=0.01, progress=False)
-    assert "the ceilings may be too low: when they were measured, the load" in repr(sweep)
+    sweep = ado.sweep(
+        ado.transpose, np.ones((8, 8)), device="cpu", variants="simd", seconds=0.01, progress=False
+    )
+    found = ado.records.CheckResult.of_sweep(sweep, "simd")
+    scan = ado.records.Scan(routine="transpose", sweeps=(sweep, sweep))
+    for shown in (sweep, scan, found, ado.diagnose(sweep)):
+        assert repr(shown).replace("\n", " ").count(remark) == 1
+    above = "% of the roof: caches hold the data, or the ceiling is too low."
+    assert above in repr(found)
     quiet = machine(0.5, 4.0)
-    assert (quiet.roof, quiet.busy) == (4.0, "")
+    assert (quiet.roof, quiet.busy, quiet.remark) == (4.0, "", "")
+    sweep = replace(sweep, machine=replace(quiet, ceilings=(made("DRAM copy", 1e15),)))
+    assert repr(ado.records.CheckResult.of_sweep(sweep, "simd")).endswith("% of the roof.")
     assert machine(9.0, 5.0).roof == 4.0
+
+
+def test_a_read_below_the_copy_is_remarked():
+    def machine(read):
+        ceilings = (made("DRAM copy", 4.48), made("DRAM read", read))
+        return Machine(device="cpu", name="CPU", threads=2, ceilings=ceilings)
+
+    assert machine(4.25).remark == ""  # rounds of a ceiling agree within 10 %
+    assert machine(2.75).remark.startswith(
+        "the ceilings may be too low: DRAM read: it has 61 % of the speed of DRAM copy; adokernels "
+    )
 
 
 def test_disturbed_samples_of_a_ceiling_do_not_count():

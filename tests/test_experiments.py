@@ -14,7 +14,7 @@ from adokernels import _core
 from adokernels.diagnosis import cpu_rules
 from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.cpu_rules import by_experiment, proposals
-from adokernels.measuring.experiments import footprint_of, scaled
+from adokernels.measuring.experiments import CpuExperiments, footprint_of, scaled
 from adokernels.records.experiments import GIVEN, SMALLEST, Experiments, Run
 from adokernels.records.limiter import Kind, Step
 from adokernels.records.machine import Machine
@@ -218,6 +218,54 @@ def test_a_rate_above_the_one_of_scalar_code_is_not_scalar_code():
     assert not advise(measured(*runs), SIXTEEN)
 
 
+def test_runs_with_the_same_operands_show_one_level():
+    """The times of one small problem were taken as times in L1, L2 and L3."""
+    given, *inside, one = streams(150e9, 12e9, l3=28e9, l2=30e9, l1=250e9)
+    same = [dataclasses.replace(r, footprint=24e3) for r in inside]
+    found = by_experiment(measured(given, *same, one), SIXTEEN)
+    assert "1.00 in L1, 20.8 in DRAM" in repr(found)
+
+
+def with_call(seconds, *smallest):
+    """A stream of 12 GB/s from DRAM by a function whose calls take `seconds` each."""
+    runs = [
+        run(GIVEN, 12e9, threads=0, isa="", cache="cold"),
+        *(run(f"L{n}", rate, threads=0, isa="") for n, rate in ((1, 250e9), (2, 110e9), (3, 28e9))),
+    ]
+    runs = [dataclasses.replace(r, seconds=r.seconds + seconds) for r in runs]
+    tiny = (run(SMALLEST, 24 / seconds, threads=0, isa="", cache=cache) for cache in smallest)
+    return measured(*runs, *tiny, cores=1)
+
+
+def test_a_call_is_subtracted_from_runs_with_the_same_state_of_the_caches():
+    """Without it, the call takes most of the time in each cache, and no time rises."""
+    found = by_experiment(with_call(0.5e-3, "cold", "warm"), None)
+    assert found.kind is Kind.DRAM
+    assert "1.00 in L3, 2.33 in DRAM" in repr(found)  # a call took 98 % of the times in L1 and L2
+    assert by_experiment(with_call(0.5e-3, "cold"), None).kind is not Kind.DRAM
+
+
+def test_a_time_that_falls_in_the_home_memory_is_a_contradiction():
+    found = by_experiment(with_call(2e-3, "cold"), None)
+    assert (found.kind, found.unit) == (Kind.UNKNOWN, "")
+    assert "lower in DRAM than in every smaller memory" in str(found.evidence[0])
+    assert not advise(with_call(2e-3, "cold"), None)
+
+
+@pytest.mark.parametrize("part", ["timing", "experiments"])
+def test_disturbed_experiments_are_unknown(part):
+    runs = streams(150e9, 12e9, **FAST)
+    waits = np.zeros(5)
+    for disturbed, kind in ((1, Kind.DRAM), (2, Kind.UNKNOWN)):  # of five samples
+        if part == "timing":
+            waits[:disturbed] = runs[0].seconds[0]
+        else:
+            runs = (runs[0], *(dataclasses.replace(r, disturbed=disturbed / 5) for r in runs[1:]))
+        found = by_experiment(measured(*runs, waits=waits), SIXTEEN)
+        assert found.kind is kind
+    assert "other work disturbed the experiments: 40 % of the samples" in repr(found)
+
+
 rates = st.floats(1e6, 1e13)
 
 
@@ -287,6 +335,32 @@ def test_functions_have_runs_of_several_sizes():
     assert {r.threads for r in tried.runs} == {0}
     assert tried.given.processors > 0
     assert {"L1", SMALLEST, GIVEN} <= {r.size for r in tried.runs}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "levels"),
+    [((1, 1000, 600_000), {"L1": 1000}), ((1, 600_000), {}), ((1, 9, 20_000, 600_000), None)],
+)
+def test_a_problem_shows_one_level(sizes, levels, monkeypatch):
+    caches = [(1, 32 * KIB, 1), (2, MIB, 1), (3, 64 * MIB, 1)]
+    monkeypatch.setattr(_core, "caches", lambda: caches)
+    problems = [(np.ones(n), np.ones(n)) for n in sizes]
+    add = ado.ladder("add", reference=np.add, problems=lambda: problems)
+    add.add(ado.variant(np.add, name="numpy"))
+    tried = CpuExperiments(add.problem(*problems[-1]), "cold", None)
+    found = {level: len(p.host_arguments[0]) for level, p in tried._inside.items()}
+    assert found == ({"L1": 9, "L2": 20_000} if levels is None else levels)
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_the_smallest_problem_is_timed_in_the_state_of_the_other_runs(cache):
+    problem = ado.transpose.problem(np.ones((2048, 2048)), device="cpu")
+    given = {"size": GIVEN, "cache": cache, "isa": "baseline", "threads": 2}
+    plan = [p.keywords for p in CpuExperiments(problem, cache, None)._plan("simd", given)]
+    smallest = {p.get("cache", cache) for p in plan if p.get("size") == SMALLEST}
+    others = {p["cache"] for p in plan if p.get("size", GIVEN) not in (GIVEN, SMALLEST)}
+    assert others == {"warm"}
+    assert smallest == {cache, "warm"}
 
 
 @pytest.mark.parametrize("routine", ado.routines.values(), ids=lambda r: r.name)

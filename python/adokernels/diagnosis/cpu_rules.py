@@ -1,6 +1,7 @@
 """The limiter of a CPU variant from experiments, and the next step.
 
-Each rule compares times of the same variant, or a rate with a ceiling that one thread reaches:
+If other work disturbed more than a quarter of the samples, the limiter is unknown. Each rule
+compares times of the same variant, or a rate with a ceiling that one thread reaches:
 
 1. If a call with little work takes at least half as long, the limiter is the call itself.
 2. The time per unit of work of one thread rises from the nearest cache to the memory that holds the
@@ -14,8 +15,9 @@ Each rule compares times of the same variant, or a rate with a ceiling that one 
    else too little or unbalanced work. If one thread reaches its limit on a machine with more
    processors, the limiter is the number of threads.
 
-If the rate and the instruction sets contradict each other, or a rule lacks a time, the limiter is
-unknown. A variant for which there was no time to run it with one thread is treated as serial,
+If the rate and the instruction sets contradict each other, if the time per unit of work is lower in
+the memory that holds the operands than in every smaller one, or if a rule lacks a time, the limiter
+is unknown. A variant for which there was no time to run it with one thread is treated as serial,
 unless it is faster than one thread can be.
 """
 
@@ -26,6 +28,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from adokernels.diagnosis.evidence import REACHED, ceiling_named, highest_of_dram
+from adokernels.records.contention import TimedSeries
 from adokernels.records.experiments import GIVEN, SMALLEST, Run
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
@@ -43,8 +46,11 @@ _WAITING = 0.25
 #: It exceeds it by twice this factor if the ceiling of vectors can be half of the ceiling of scalar
 #: code (AVX-512), or if the operations are integers, for which a core has more units.
 _VECTOR = 2.4
+#: Experiments are disturbed if other work disturbed more than this share of the samples.
+_DISTURBED = 0.25
 #: A call has hardly any work if it has at most this part of the work of another call. Its time is
-#: then subtracted from the time of the other call, but at least _LEAST_LEFT of it remains.
+#: then subtracted from the time of the other call, but at least _LEAST_LEFT of it remains. A run of
+#: which less would remain shows the call, not the memory level.
 _NO_WORK, _LEAST_LEFT = 0.1, 0.2
 #: Bytes of a vector register.
 _REGISTER = {"baseline": 16, "avx2": 32, "avx512": 64}
@@ -82,21 +88,25 @@ class _Tried:
         #: The run with one thread, or the measured call if there is none.
         self.single = self.x.find(self.given, threads=1) or self.given
         #: The runs with operands in a cache and the instruction set of the measurement, by cache.
-        self.inside = {
-            run.size: run
-            for run in sorted(self.x.runs, key=lambda r: r.size)
-            if run.size not in (GIVEN, SMALLEST) and run.isa == self.given.isa
-        }
+        #: Runs with the same operands are one piece of evidence, for the nearest cache.
+        self.inside: dict[str, Run] = {}
+        for run in sorted(self.x.runs, key=lambda r: r.size):
+            other = run.size in (GIVEN, SMALLEST) or run.isa != self.given.isa
+            same = any(run.footprint == r.footprint for r in self.inside.values())
+            if not (other or same or run.time - self._call(run) < _LEAST_LEFT * run.time):
+                self.inside[run.size] = run
 
     # --- quantities ------------------------------------------------------------------------------
 
     def per_work(self, run: Run) -> float:
         """The time per unit of work, without the time of a call with hardly any work."""
-        call = next((r for r in self.x.runs if r.size == SMALLEST), None)
-        seconds = run.time
-        if call and run.cache == call.cache and call.work <= _NO_WORK * run.work:
-            seconds = max(seconds - call.time, _LEAST_LEFT * seconds)
+        seconds = max(run.time - self._call(run), _LEAST_LEFT * run.time)
         return seconds / run.work if run.work else math.inf
+
+    def _call(self, run: Run) -> float:
+        """The time of a call with hardly any work and the caches of `run`; 0 if it is unknown."""
+        calls = (r for r in self.x.runs if r.size == SMALLEST and r.cache == run.cache)
+        return next((r.time for r in calls if r.work <= _NO_WORK * run.work), 0.0)
 
     def of_one(self, level: str) -> float:
         """The bandwidth of one thread to a level, or to the next farther level with a ceiling."""
@@ -129,6 +139,13 @@ class _Tried:
     def _capacity(self, level: str) -> float:
         sizes = self.m.context.get("cache_bytes")
         return float(sizes.get(level, 0.0)) if isinstance(sizes, Mapping) else 0.0
+
+    @property
+    def disturbed(self) -> float:
+        """The share of the samples that other work disturbed, in the timing or the experiments."""
+        tried = [r.disturbed * len(r.seconds) for r in self.x.runs[1:]]
+        taken = sum(len(r.seconds) for r in self.x.runs[1:])
+        return max(TimedSeries(self.m.samples, self.m.waits).waited, sum(tried) / max(taken, 1))
 
     @cached_property
     def home(self) -> str:
@@ -166,7 +183,11 @@ class _Tried:
     def found(self) -> _Found | None:
         """The limiter: kind, unit, share and evidence; None if the runs do not suffice."""
         given = self.given
-        tiny = next((r for r in self.x.runs if r.size == SMALLEST), None)
+        if self.disturbed > _DISTURBED:
+            text = f"{percent(self.disturbed)} of the samples waited for a processor"
+            said = _say(f"other work disturbed the experiments: {text}", self.disturbed, _DISTURBED)
+            return Kind.UNKNOWN, "", None, (said,)
+        tiny = self.x.find(given, size=SMALLEST)
         if tiny and tiny.work <= _BUSY / 2 * given.work and tiny.time >= _BUSY * given.time:
             part = min(tiny.time / given.time, 1.0)
             text = f"a call with {percent(tiny.work / given.work)} of the work takes"
@@ -178,13 +199,17 @@ class _Tried:
         unknown = self.single is given and given.threads > 1
         if unknown and self._is_too_fast_for_one_thread:
             return self._shared()
+        base, runs = self.per_work(self.core), {**self.inside, self.home: self.single}
+        rises = (f"{number(self.per_work(r) / base)} in {level}" for level, r in runs.items())
+        said = _say(f"time per work of one thread: {', '.join(rises)}", self.rise, _MATTERS)
+        smaller = [self.per_work(r) for level, r in self.inside.items() if level != self.home]
+        if smaller and _MATTERS * self.per_work(self.single) < min(smaller):
+            text = f"the time per work is lower in {self.home} than in every smaller memory"
+            return Kind.UNKNOWN, "", None, (_say(text), said)
         in_memory = self.rise >= _MATTERS
         kind, unit, share, evidence = self._memory() if in_memory else self._in_core()
-        if len(self.inside) > 1:
-            base, runs = self.per_work(self.core), {**self.inside, self.home: self.single}
-            rises = (f"{number(self.per_work(r) / base)} in {level}" for level, r in runs.items())
-            text = f"time per work of one thread: {', '.join(rises)}"
-            evidence = (*evidence, _say(text, self.rise, _MATTERS))
+        if len(runs) > 1:
+            evidence = (*evidence, said)
         if not self.serial:
             return self._of_threads(kind, unit, share, evidence, in_memory=in_memory)
         uses_its_thread = unit == VECTOR or (kind in _LEVELS and (share or 0.0) >= _BUSY)
@@ -282,7 +307,7 @@ class _Tried:
         if wide or (gain is not None and gain >= _MATTERS):
             return Kind.COMPUTE, VECTOR, arithmetic or None, tuple(said)
         if gain is None and core.isa not in ("", "baseline"):
-            said.append(_say("there was no time for the baseline instruction set"))
+            said.append(_say("the time with the baseline instruction set is unknown"))
             return Kind.UNKNOWN, "", None, tuple(said)
         if not (core.flops or gain is not None) or not of_scalar:
             said.append(_say("no operations are declared, or no ceilings were measured"))
@@ -306,7 +331,8 @@ def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
     cores, kind, unit, share = tried.x.cores, limiter.kind, limiter.unit, limiter.share
     threads = f"distribute the work over the {cores} processors"
     more = (Step.PARALLELISM, threads, float(cores), "one thread per processor")
-    bound: tuple[float | None, str] = (tried.rise, "operands in L1")
+    inside = f"operands in {tried.core.size if tried.inside else 'L1'}"
+    bound: tuple[float | None, str] = (tried.rise, inside)
     if kind in _LEVELS and tried.rise < _MATTERS:  # one thread alone does not wait for this level
         bound = (1 / share if share else None, f"the measured {kind} bandwidth")
     if unit == CALL:
@@ -333,7 +359,7 @@ def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
         yield Step.REUSE, text, None, ""
     elif kind is Kind.LATENCY:
         text = f"access neighbouring elements in order: {unit} take {number(tried.rise)} times"
-        yield Step.COALESCING, f"{text} the time of operands in L1", *bound
+        yield Step.COALESCING, f"{text} the time of {inside}", *bound
         yield Step.IN_FLIGHT, "prefetch, or issue several independent loads", *bound
     elif kind is Kind.DRAM and (share or 0.0) >= REACHED:
         yield Step.DONE, "the bytes are transferred at the measured bandwidth", 1.0, "the ceiling"

@@ -157,13 +157,18 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Diagnosis(ShownAsTables, Entries[Finding]):
-    """The findings of a sweep in ladder order, without the ceiling kernels."""
+    """The findings of a sweep in ladder order, without the ceiling kernels.
+
+    ``remark`` states why the ceilings to which they refer may be too low; it is empty if they are
+    not doubtful.
+    """
 
     _ENTRIES = ("findings",)
 
     routine: str
     title: str
     findings: tuple[Finding, ...]
+    remark: str = ""
 
     def to_json(self) -> str:
         """The findings as a JSON document, for other programs."""
@@ -256,7 +261,8 @@ def diagnose(
     findings = tuple(
         _finding(m, machine, after.get(m), tried.get(m.variant)) for m in sweep.variants
     )
-    return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
+    remark = machine.remark if machine else ""
+    return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings, remark=remark)
 
 
 def _finding(

@@ -72,6 +72,7 @@ class _Trial:
         return Run(
             **self.conditions,
             seconds=np.maximum(seconds - waits, _LEAST_LEFT * seconds),
+            disturbed=sampler.series.waited,
             processors=processors,
             flops=cost.executed_flops,
             bytes=cost.requested_bytes,
@@ -115,18 +116,22 @@ class CpuExperiments:
         self._problem, self._cache, self._display = problem, cache, display
         footprint = footprint_of(problem)
         sizes = {f"L{number}": size for number, size, _ in _core.caches()}
-        #: Problems that fit in the caches, by cache, the nearest first.
+        self._smallest = scaled(problem, 0.0)
+        #: Problems that fit in the caches, by cache, the nearest first. A problem shows one level:
+        #: the nearest cache in which it fits, or the time of the call if it is the smallest.
         self._inside: dict[str, Problem] = {}
+        shown = {footprint_of(self._smallest)} if self._smallest else set()
         for level, size in sorted(sizes.items()):
             target = _PART * size
             if level == "L3" and "L2" in sizes:
                 target = min(target, _BEYOND_L2 * sizes["L2"])
             if 2 * target <= footprint:
-                if made := scaled(problem, target):
+                made = scaled(problem, target)
+                if made and footprint_of(made) not in shown:
                     self._inside[level] = made
+                    shown.add(footprint_of(made))
             elif level == "L1" and footprint <= size:
                 self._inside[level] = problem
-        self._smallest = scaled(problem, 0.0)
 
     def on(self, call: Call, timed: Sampler, budget: float) -> Experiments:
         """Run the experiments on one variant, which `timed` has sampled, in `budget` seconds."""
@@ -160,6 +165,8 @@ class CpuExperiments:
             yield partial(trial, self._problem, threads=1)
         elif not one and self._cache == "cold":  # shows the processors that a function uses
             yield partial(trial, self._problem, cache="warm")
+        if self._cache == "cold":  # is subtracted from the runs below, which are warm
+            yield partial(trial, self._smallest, size=SMALLEST, cache="warm", **one)
         for level, problem in self._inside.items():
             yield partial(trial, problem, size=level, cache="warm", **one)
         for isa in _ISA_LEVELS[: _ISA_LEVELS.index(given["isa"])] if "isa" in given else ():

@@ -92,7 +92,11 @@ class CheckResult(StoredRecord):
             m = self.sweep[self.variant]
             nearest = self.sweep.nearest_limit(m)
             limit = f", {percent(nearest.share)} of the {nearest.name}" if nearest else ""
+            if nearest and not nearest.applies:
+                limit += f": {self.sweep.why_above(nearest.name)}"
             lines.append(f"It takes {quantity(m.seconds, 's')}{limit}.")
+            if nearest and self.sweep.machine and self.sweep.machine.remark:
+                lines.append(f"Note: {self.sweep.machine.remark}.")
             if m.shown_error:
                 lines.append(f"Its largest error is {m.shown_error}.")
         return "\n".join([*lines, *map(repr, self.comparisons.values())])

@@ -35,6 +35,7 @@ class Run(Fields):
     isa: str = ""  # the instruction set of a variant; empty for functions
     threads: Count = 0  # the largest number that a variant may use; 0 if unknown
     seconds: Seconds  # per call, without the longest wait of a thread for a processor
+    disturbed: Amount = 0.0  # the share of the samples in which a thread waited for a processor
     processors: Amount = 0.0  # the mean number that the process used; 0 if not measured
     flops: Amount  # that the variant executes, and bytes that it requests, from its own formulas
     bytes: Amount

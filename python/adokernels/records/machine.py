@@ -19,6 +19,8 @@ ROOF = "DRAM copy"
 _WIDEST = 1.0
 #: A measured ceiling may exceed the theoretical one by this factor, because clocks vary.
 _ABOVE_THEORY = 1.05
+#: Reads of DRAM may be slower than copies by this factor: rounds of ceilings agree within 10 %.
+_SLOWER_READ = 0.9
 #: A cache may be slower than the next level by this factor, because ceilings are samples.
 _SLOWER = 0.97
 #: Fewest additions per FLOP of FMAs. With equal clocks, the ratio is 0.5.
@@ -168,6 +170,16 @@ class Machine(StoredRecord, ShownAsTables, Entries[Ceiling]):
         if self.device != "cpu" or not processors or (load or 0.0) <= processors:
             return ""
         return f"the load of its {processors:.0f} processors was {load:.1f}"
+
+    @property
+    def remark(self) -> str:
+        """The note of tables that relate times to ceilings that may be too low; otherwise empty."""
+        why = f"when they were measured, {self.busy}" if self.busy else ""
+        read = next((c for c in self.ceilings if c.name == "DRAM read"), None)
+        if not why and read and read.measured < _SLOWER_READ * self.roof:
+            why = f"{read.name}: {_speed(read, self[ROOF])}"
+        again = "adokernels info --refresh measures them again"
+        return f"the ceilings may be too low: {why}; {again}" if why else ""
 
     @property
     def roof(self) -> float:

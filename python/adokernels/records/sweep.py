@@ -197,6 +197,12 @@ class Sweep(StoredRecord, Rows, ShownAsTables, Entries[Measurement]):
         known = [NearestLimit(share, name) for share, name in shares if share is not None]
         return max(known, default=None)
 
+    def why_above(self, limit: str) -> str:
+        """Why times can be shorter than the ``"roof"`` or a peak allows."""
+        why = "caches hold the data" if limit == _ROOF else "FMAs do not compute all FLOPs"
+        cold = any(m.cache == "cold" for m in (*self, *self.peers))
+        return f"{why}, or the ceiling is too low" if cold else why
+
     @property
     def limit(self) -> str:
         """The limit of the ladder's column of shares: ``"roof"`` or ``"FMA peak"``.

@@ -71,7 +71,8 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
         if outcome.reason:
             withheld.append(f"no verdict on the step after {finding.variant}: {outcome.reason}")
     text: dict[str, int | None] = {"limiter": 16, "evidence": 44, "next step": 38, "what if": 18}
-    notes = ["Bounds:", *bounds] if bounds else []
+    notes = [diagnosis.remark] if diagnosis.remark else []
+    notes += ["Bounds:", *bounds] if bounds else []
     title = f"Diagnosis: {diagnosis.title}"
     tables = [table_of(title, advised, text, notes=notes, sparse=True)]
     if realised:

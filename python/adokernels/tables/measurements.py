@@ -100,11 +100,9 @@ def sweep_table(sweep: Sweep) -> Table:
     notes = interval_notes(sweep)
     notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
     if any((r["share"] or 0) > NO_LIMIT for r in records):
-        why = "caches hold the data" if sweep.limit == "roof" else "FMAs do not compute all FLOPs"
-        why += ", or the ceiling is too low" if any(m.cache == "cold" for m in measured) else ""
+        why = sweep.why_above(sweep.limit)
         notes.append(f"no limit: above {percent(NO_LIMIT)} of the {sweep.limit}, because {why}")
-    if sweep.machine and sweep.machine.busy:
-        notes.append(f"the ceilings may be too low: when they were measured, {sweep.machine.busy}")
+    notes += _remarks([sweep])
     notes += verdict_notes({m.variant: m.compare(b) for m, b in sweep.step_pairs().items()})
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     text, faded = ("device", "step is"), [m.ceiling for m in measured]
@@ -114,6 +112,11 @@ def sweep_table(sweep: Sweep) -> Table:
     return table_of(
         sweep.title, rows, text, notes=notes, faded=faded, sparse=True, expendable=first
     )
+
+
+def _remarks(sweeps: Iterable[Sweep]) -> list[str]:
+    """A note for each machine whose ceilings may be too low."""
+    return list(dict.fromkeys(s.machine.remark for s in sweeps if s.machine and s.machine.remark))
 
 
 def interval_cell(m: Measurement) -> str:
@@ -175,7 +178,7 @@ def scan_table(scan: Scan) -> Table:
             parts = [quantity(m.seconds, "s"), str(nearest or ""), m.shown_error]
             times[name] = ", ".join(filter(None, parts))
         table.add_row(_shapes(first), quantity(first.bytes, "B"), *times.values())
-    table.caption = "\n".join(skipped)
+    table.caption = "\n".join([*skipped, *_remarks(scan)])
     return table
 
 
@@ -469,8 +472,8 @@ def machine_table(machine: Machine) -> Table:
     measured, load = machine.context.get("time"), number_in(machine.context, "load")
     if isinstance(measured, str):
         words = "" if load is None else f", load of the machine {load:.1f}"
-        words += ": the ceilings may be too low" if machine.busy else ""
         notes.append(f"Measured {measured[:10]} {measured[11:16]} UTC{words}.")
+    notes += [machine.remark] if machine.remark else []
     text = {"ceiling": None, "basis": None}
     return table_of(machine.title, rows, text, notes=notes, sparse=True)
 
@@ -519,5 +522,6 @@ def machine_tables(sweeps: Iterable[Sweep]) -> list[Table]:
                 share = str(sweep.nearest_limit(m) or "")
                 cells += [quantity(m.seconds, "s"), step, share, m.limiter.name]
             table.add_row(*cells)
+        table.caption = "\n".join(_remarks(of.values()))
         tables.append(table)
     return tables
