@@ -282,11 +282,11 @@ def test_a_prepared_call_with_large_scratch_memory_runs_with_more_threads():
     code = """
 import numpy as np, adokernels as ado
 from adokernels import _core
-vectors = np.random.default_rng(0).random((128, 4096, 1))
-_core.set_max_threads(1, at_any_size=True)
-problem = ado.average_matvec.problem(vectors, np.eye(4096), device="cpu")
+vectors = np.random.default_rng(0).random((1024, 256, 1))
+_core.set_max_threads(8, at_any_size=True)
+problem = ado.average_matvec.problem(vectors, np.eye(256), device="cpu")
 call = problem.prepare("blocked")
-for threads in (1, 7):
+for threads in (8, 64):
     _core.set_max_threads(threads, at_any_size=True)
     problem.poison()
     call.run()

@@ -94,7 +94,8 @@ class CheckResult(StoredRecord):
             limit = f", {percent(nearest.share)} of the {nearest.name}" if nearest else ""
             if nearest and not nearest.applies:
                 limit += f": {self.sweep.why_above(nearest.name)}"
-            lines.append(f"It takes {quantity(m.seconds, 's')}{limit}.")
+            problem = printable(str(m.problem), _LONGEST_NAME)
+            lines.append(f"It takes {quantity(m.seconds, 's')} with {problem}{limit}.")
             if nearest and self.sweep.machine and self.sweep.machine.remark:
                 lines.append(f"Note: {self.sweep.machine.remark}.")
             if m.shown_error:
