@@ -740,6 +740,16 @@ __global__ void k(const T* a, T* o, int n) {{
     assert skipped["k"].startswith("wrong result")
 
 
+def test_unwritten_memory_is_far_from_zero():
+    address = ".shared .f32 s[32]; .reg .b32 %s; mov.u32 %s, s; mad.lo.u32 %s, %t, 4, %s;"
+    module = _core.EmulatedModule(
+        ptx_of(f"{{ {address} ld.shared.f32 %d, [%s]; }}", "f32", ["f32"])
+    )
+    a, out = device_array(32, "f4"), device_array(32, "f4")
+    assert launch(module, "k", (1,), (32,), out, a, checks=False)["error"] is None
+    assert (out > 1e38).all()
+
+
 @pytest.mark.parametrize(("bounds", "right"), [(".maxntid 64", "1 to 64"), (".reqntid 64", "64")])
 def test_launch_bounds(bounds, right):
     module = _core.EmulatedModule(
