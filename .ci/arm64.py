@@ -46,7 +46,7 @@ class System:
             f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake' / 'aarch64.cmake'}",
             f"-DPython_INCLUDE_DIR={self.headers}",
             f"-DPYTHON_MODULE_EXTENSION={suffix}",
-            # Otherwise, pybind11 takes the extension of the interpreter if that has changed.
+            # Otherwise, pybind11 replaces the extension if the interpreter has changed.
             "-UPYBIND11_PYTHON_EXECUTABLE_LAST",
         ]
 

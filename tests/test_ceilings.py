@@ -290,7 +290,7 @@ def test_ceilings_of_a_busy_machine_are_marked_and_measured_again(measured_value
     assert machine(9.0, 5.0).roof == 4.0
 
 
-def test_a_read_below_the_copy_is_remarked():
+def test_dram_reads_slower_than_copies_are_remarked():
     def machine(read):
         ceilings = (made("DRAM copy", 4.48), made("DRAM read", read))
         return Machine(device="cpu", name="CPU", threads=2, ceilings=ceilings)

@@ -295,7 +295,7 @@ def test_a_missing_routine_names_the_command_that_measures_all(capsys, command):
         cli.main(command.split())
     assert stop.value.code == 2
     err = capsys.readouterr().err
-    assert "required: routine; adokernels list shows their names, adokernels tour --all " in err
+    assert "required: routine; adokernels list shows all routines, adokernels tour --all " in err
 
 
 def test_the_shell_completes_commands_options_and_routines(capsys):
@@ -410,7 +410,7 @@ def test_tables_fit_a_narrow_terminal(capsys, monkeypatch, width):
         ),
     ],
 )
-def test_a_narrow_table_has_what_a_reader_needs(capsys, tmp_path, monkeypatch, command, headers):
+def test_a_narrow_table_keeps_important_columns(capsys, tmp_path, monkeypatch, command, headers):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(ado, "sweep", lambda *_, **__: make_transpose())
     monkeypatch.chdir(tmp_path)  # without progress in puzzles

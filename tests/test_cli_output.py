@@ -170,7 +170,7 @@ def test_the_program_in_a_shell(shell, status, message):
     assert done.stderr == (f"adokernels: {message}\n" if message else "")
 
 
-#: Prints from Python, C and another process, and writes to the descriptor.
+#: Prints from Python, C and another process, and writes to the file descriptors.
 PRINTS = """
 import ctypes, os, subprocess, sys
 def prints():
@@ -189,7 +189,7 @@ def prints():
 
 @pytest.mark.parametrize("capture", ["capsys", "capfd"])
 @pytest.mark.parametrize("command", ["compare", "check"])
-def test_json_is_alone_although_the_code_prints(capture, command, request, tmp_path):
+def test_standard_output_has_only_json_if_the_code_prints(capture, command, request, tmp_path):
     words = ["compare", "prints()", "1", "--setup", PRINTS, "--seconds", "0", "--json"]
     if command == "check":
         file = tmp_path / "own.py"
@@ -207,7 +207,7 @@ def test_json_is_alone_although_the_code_prints(capture, command, request, tmp_p
         assert all(word in err for word in ("kept", "libc", "descriptor", "process"))
 
 
-def test_json_of_a_program_is_alone_although_the_code_prints():
+def test_standard_output_of_the_program_has_only_json_if_the_code_prints():
     words = ["-m", "adokernels", "compare", "prints()", "1", "--setup", PRINTS, "--seconds", "0"]
     for closed in ("", "2>&-"):
         command = ["bash", "-c", f'"$0" "$@" {closed}', sys.executable, *words, "--json"]

@@ -406,7 +406,7 @@ except KeyboardInterrupt:
 
 
 def test_memory_is_allocated_and_freed_during_a_kernel():
-    """By another thread, which waits, and by the collection of garbage in a signal handler."""
+    """Another thread allocates and waits. Garbage collection in a signal handler frees memory."""
     code = '''
 import gc, signal, threading
 import numpy as np

@@ -329,7 +329,7 @@ def test_out_of_bounds(kernels):
 
 
 def test_the_error_of_the_first_block_is_reported(kernels):
-    out = device_array(8192, "i4", 1)[:64]  # no other array is between the stores and its end
+    out = device_array(8192, "i4", 1)[:64]  # stores beyond it do not reach another array
     for _ in range(20):
         result = launch(kernels, "late_errors", (8,), (32,), out, np.int32(5000), threads=2)
         assert (result["error"]["block"], result["error"]["byte"]) == ([0, 0, 0], 4 * 4096)
@@ -740,7 +740,7 @@ __global__ void k(const T* a, T* o, int n) {{
     assert skipped["k"].startswith("wrong result")
 
 
-def test_unwritten_memory_is_far_from_zero():
+def test_unwritten_shared_memory_is_far_from_zero():
     address = ".shared .f32 s[32]; .reg .b32 %s; mov.u32 %s, s; mad.lo.u32 %s, %t, 4, %s;"
     module = _core.EmulatedModule(
         ptx_of(f"{{ {address} ld.shared.f32 %d, [%s]; }}", "f32", ["f32"])

@@ -219,7 +219,7 @@ def test_a_rate_above_the_one_of_scalar_code_is_not_scalar_code():
 
 
 def test_runs_with_the_same_operands_show_one_level():
-    """The times of one small problem were taken as times in L1, L2 and L3."""
+    """The times of one small problem are not times in L1, L2 and L3."""
     given, *inside, one = streams(150e9, 12e9, l3=28e9, l2=30e9, l1=250e9)
     same = [dataclasses.replace(r, footprint=24e3) for r in inside]
     found = by_experiment(measured(given, *same, one), SIXTEEN)
@@ -238,14 +238,14 @@ def with_call(seconds, *smallest):
 
 
 def test_a_call_is_subtracted_from_runs_with_the_same_state_of_the_caches():
-    """Without it, the call takes most of the time in each cache, and no time rises."""
+    """Otherwise, the call takes most of the time in each cache, and no time rises."""
     found = by_experiment(with_call(0.5e-3, "cold", "warm"), None)
     assert found.kind is Kind.DRAM
     assert "1.00 in L3, 2.33 in DRAM" in repr(found)  # a call took 98 % of the times in L1 and L2
     assert by_experiment(with_call(0.5e-3, "cold"), None).kind is not Kind.DRAM
 
 
-def test_a_time_that_falls_in_the_home_memory_is_a_contradiction():
+def test_a_lower_time_in_dram_than_in_caches_is_a_contradiction():
     found = by_experiment(with_call(2e-3, "cold"), None)
     assert (found.kind, found.unit) == (Kind.UNKNOWN, "")
     assert "lower in DRAM than in every smaller memory" in str(found.evidence[0])
@@ -253,7 +253,7 @@ def test_a_time_that_falls_in_the_home_memory_is_a_contradiction():
 
 
 @pytest.mark.parametrize("part", ["timing", "experiments"])
-def test_disturbed_experiments_are_unknown(part):
+def test_the_limiter_of_disturbed_experiments_is_unknown(part):
     runs = streams(150e9, 12e9, **FAST)
     waits = np.zeros(5)
     for disturbed, kind in ((1, Kind.DRAM), (2, Kind.UNKNOWN)):  # of five samples

@@ -54,7 +54,7 @@ def test_a_call_without_operands_is_explained(function):
     with pytest.raises(TypeError, match=words):
         compare(function, function)
     with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'x'$"):
-        compare(lambda: [stable()], stable)  # the operand is missing inside of the function
+        compare(lambda: [stable()], stable)  # the operand is missing inside the function
 
 
 def buffered(x, **options):

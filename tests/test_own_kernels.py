@@ -176,7 +176,7 @@ def test_faults_in_full_blocks_are_found(block, rng):
 
 
 @pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
-def test_a_grid_is_not_rounded(rng):
+def test_a_fractional_grid_is_an_error(rng):
     mine, x = doubled(256, lambda x: x.size / 256, "0"), rng.random(300, np.float32)
     with pytest.raises(TypeError, match=r"grid must be integers, got 1\.17.*: round up"):
         mine.ladder(x, device="emulator")

@@ -232,7 +232,7 @@ def test_the_program_starts_checks_and_lists_puzzles(run):
     assert "3.91" in run("heatmap", "index")[1]
 
 
-def test_each_action_has_a_document(run):
+def test_each_action_has_a_json_document(run):
     index = find("index")
     actions = ("start", "check", "heatmap", "hint", "solution")
     found = {action: run(action, "index", "--json") for action in actions}

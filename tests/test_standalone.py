@@ -11,7 +11,7 @@ from adokernels import toolkit
 
 ROOT = Path(__file__).parents[1]
 LADDERS = sorted(ROOT.glob("cuda/*/steps.cu"))
-#: Without a GPU, device code is parsed and not compiled, which takes less time.
+#: Without a GPU, device code is only parsed, which takes less time than compiling it.
 OPTIONS = (
     ["-O0", "-fdevice-syntax-only", "-gencode=arch=compute_90,code=compute_90"]
     if NO_CUDA

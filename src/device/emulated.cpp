@@ -64,8 +64,8 @@ Gpu& gpu() {
   return object;
 }
 
-// A thread waits without Python's GIL, because the kernel that it waits for may need the GIL to
-// handle a signal. It then has the GIL before it locks the mutex.
+// Locks the mutex. A thread waits without Python's GIL, because the running kernel may need the GIL
+// to handle a signal. The thread takes the GIL again before it locks the mutex.
 std::unique_lock<std::mutex> lock_gpu() {
   if (is_launching) throw Unavailable("a signal handler cannot use the emulator during a kernel");
   std::unique_lock lock(gpu().mutex, std::try_to_lock);
@@ -76,8 +76,8 @@ std::unique_lock<std::mutex> lock_gpu() {
   return lock;
 }
 
-// Calls work() with the mutex. Python collects garbage when it handles signals, also those that
-// arrive during a kernel: the memory of the kernel is then freed after it.
+// Calls work() with the mutex locked, or after the kernel that this thread runs. Python can collect
+// garbage when it handles a signal, also during a kernel: memory is then freed after the kernel.
 void when_idle(std::function<void()> work) {
   if (is_launching) return gpu().after_launch.push_back(std::move(work));
   const auto lock = lock_gpu();

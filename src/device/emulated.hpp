@@ -51,8 +51,8 @@ struct FatbinReader {
 };
 void set_fatbin_reader(FatbinReader reader);
 
-// Calls a function that waits for the kernel of another thread. The package sets a function that
-// releases Python's GIL meanwhile.
+// A Waiter calls a function that waits for the kernel of another thread. The Python package sets a
+// Waiter that releases the GIL meanwhile.
 using Waiter = std::function<void(const std::function<void()>&)>;
 void set_waiter(Waiter waiter);
 

@@ -212,7 +212,7 @@ def _checked(
 ) -> Any:
     """Check a variant. A compilation error is also a verdict.
 
-    An unknown kernel is an error if it is `named` by an argument of the command.
+    If an argument of the command named the kernel (`named`), an unknown kernel is an error.
     """
     try:
         return ado.check(variant, ladder, *given, **how)
@@ -225,7 +225,9 @@ def _checked(
 def _check_ladder(options: argparse.Namespace, console: Console) -> int:
     """Check the variants of an own ladder on the first of its problems, and on all of them."""
     if options.shape or options.dtype:
-        raise ValueError("--shape and --dtype do not apply to --ladder: its problems= has operands")
+        raise ValueError(
+            "--shape and --dtype do not apply to --ladder: its problems= has the operands"
+        )
     ladder = ladder_of(options.file, options.ladder)
     names = options.variants or [v.name for v in ladder]
     timed = not options.no_timing and options.device != "emulator"

@@ -52,7 +52,7 @@ class Output(io.TextIOBase):
         self._call("flush")
 
     def is_complete(self) -> bool:
-        """Write buffered text; report a failure."""
+        """Write buffered text, and report a failure; return whether all text was written."""
         self.flush()
         if self.failure:
             complain(f"standard output: {self.failure}")
@@ -79,15 +79,15 @@ class Output(io.TextIOBase):
 
 @contextmanager
 def printed_to_standard_error() -> Iterator[None]:
-    """Send to standard error what other code prints, also from C and in other processes.
+    """Redirect what other code prints, including C code and subprocesses, to standard error.
 
-    It can print to ``sys.stdout`` and to the descriptor of the process, which can be different.
+    Code prints to ``sys.stdout`` or to the file descriptor of the process. These can differ.
     """
     before, used = sys.stdout, _descriptor(sys.__stdout__)
     _flush()
     saved = None
     if used is not None:
-        # Above 2: standard error may be closed, and code in C would write to its number.
+        # Above 2: if standard error is closed, C code would write to a file with its number.
         saved = fcntl.fcntl(used, fcntl.F_DUPFD_CLOEXEC, 3)
         target = _descriptor(sys.__stderr__)
         null = os.open(os.devnull, os.O_WRONLY)
@@ -105,13 +105,13 @@ def printed_to_standard_error() -> Iterator[None]:
 
 
 def _flush() -> None:
-    """Write the text in the buffers of Python and C."""
+    """Flush the buffers of Python and C."""
     Output(sys.__stdout__).flush()
     ctypes.CDLL(None).fflush(None)
 
 
 def _descriptor(stream: Any) -> int | None:
-    """The descriptor of a stream of the process; None if it has none."""
+    """The file descriptor of a stream; None if the stream has none."""
     try:
         return int(stream.fileno())
     except (AttributeError, OSError, ValueError):

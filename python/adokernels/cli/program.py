@@ -25,7 +25,7 @@ _WIDTH = 200
 #: Commands that accept ``--device emulator``.
 _EMULATED = ("bench", "check", "profile", "what-if")
 _REMEDY = "; remedy: --device emulator"
-_WITHOUT_ROUTINE = "; adokernels list shows their names, adokernels tour --all measures all"
+_WITHOUT_ROUTINE = "; adokernels list shows all routines, adokernels tour --all measures them"
 _EXAMPLES = """\
 examples:
   adokernels tour
@@ -49,7 +49,7 @@ complete -o default -F _adokernels adokernels"""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports help that cannot be written, and what runs without a routine."""
+    """A parser that reports output errors, and names the commands that need no routine."""
 
     def error(self, message: str) -> NoReturn:
         """Print usage and a message, and exit."""
@@ -175,7 +175,7 @@ def _add_command(parsers: Any, name: str) -> None:
 
 
 def _cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    """For each command, the words that can follow: its options, and the names of its arguments."""
+    """For each command, the words that can follow: its options and values of its arguments."""
     from adokernels.puzzles import puzzles
 
     of_puzzles = [*ARGUMENTS["puzzles [action]"]["choices"], *(p.name for p in puzzles())]
@@ -189,7 +189,7 @@ def _cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
 
 
 def _variant_cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    """For each routine, its variants can follow in the commands that accept them."""
+    """For each routine, its variants, after the commands that accept variants."""
     commands = [name for name, parser in parsers.items() if "variant" in parser.format_usage()]
     for routine in ado.routines.values():
         before = "|".join(f"{command}\\ {routine.name}" for command in commands)

@@ -16,9 +16,9 @@ compares times of the same variant, or a rate with a ceiling that one thread rea
    processors, the limiter is the number of threads.
 
 If the rate and the instruction sets contradict each other, if the time per unit of work is lower in
-the memory that holds the operands than in every smaller one, or if a rule lacks a time, the limiter
-is unknown. A variant for which there was no time to run it with one thread is treated as serial,
-unless it is faster than one thread can be.
+the memory that holds the operands than in every smaller memory, or if a rule lacks a time, the
+limiter is unknown. A variant for which there was no time to run it with one thread is treated as
+serial, unless it is faster than one thread can be.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _WAITING = 0.25
 #: It exceeds it by twice this factor if the ceiling of vectors can be half of the ceiling of scalar
 #: code (AVX-512), or if the operations are integers, for which a core has more units.
 _VECTOR = 2.4
-#: Experiments are disturbed if other work disturbed more than this share of the samples.
+#: If other work disturbed more than this share of the samples, the limiter is unknown.
 _DISTURBED = 0.25
 #: A call has hardly any work if it has at most this part of the work of another call. Its time is
-#: then subtracted from the time of the other call, but at least _LEAST_LEFT of it remains. A run of
-#: which less would remain shows the call, not the memory level.
+#: then subtracted from the time of the other call, but at least _LEAST_LEFT of it remains. If
+#: less would remain, the run shows the call, not the memory level.
 _NO_WORK, _LEAST_LEFT = 0.1, 0.2
 #: Bytes of a vector register.
 _REGISTER = {"baseline": 16, "avx2": 32, "avx512": 64}
@@ -88,7 +88,7 @@ class _Tried:
         #: The run with one thread, or the measured call if there is none.
         self.single = self.x.find(self.given, threads=1) or self.given
         #: The runs with operands in a cache and the instruction set of the measurement, by cache.
-        #: Runs with the same operands are one piece of evidence, for the nearest cache.
+        #: Runs with the same operands count once, for the nearest cache.
         self.inside: dict[str, Run] = {}
         for run in sorted(self.x.runs, key=lambda r: r.size):
             other = run.size in (GIVEN, SMALLEST) or run.isa != self.given.isa
@@ -104,7 +104,7 @@ class _Tried:
         return seconds / run.work if run.work else math.inf
 
     def _call(self, run: Run) -> float:
-        """The time of a call with hardly any work and the caches of `run`; 0 if it is unknown."""
+        """The time of a call with hardly any work, as cold or warm as `run`; 0 if unknown."""
         calls = (r for r in self.x.runs if r.size == SMALLEST and r.cache == run.cache)
         return next((r.time for r in calls if r.work <= _NO_WORK * run.work), 0.0)
 

@@ -159,8 +159,8 @@ class Finding:
 class Diagnosis(ShownAsTables, Entries[Finding]):
     """The findings of a sweep in ladder order, without the ceiling kernels.
 
-    ``remark`` states why the ceilings to which they refer may be too low; it is empty if they are
-    not doubtful.
+    ``remark`` states why the ceilings of the machine may be too low; it is empty if there is no
+    reason to doubt them.
     """
 
     _ENTRIES = ("findings",)
@@ -233,8 +233,8 @@ def diagnose(
             if device_of(args, options) != "cpu":
                 raise
             raise _core.Unavailable(
-                f"{error}; a function that runs on the CPU has no such counters: ado.sweep of "
-                "CPU variants, with limiter=True, finds limiters by experiment"
+                f"{error}; a function that runs on the CPU has no hardware counters: "
+                "ado.sweep(..., limiter=True) finds the limiters of CPU variants by experiment"
             ) from error
         name = name_of(sweep)
         if device == "emulator":

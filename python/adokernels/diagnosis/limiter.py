@@ -34,9 +34,9 @@ from adokernels.records.metrics import LEVELS, MEMORY_BREAKDOWN, Unit, mix_limit
 from adokernels.text import NO_LIMIT, number, percent
 
 _COUNTED = Provenance.COUNTED
-#: The utilisation of all memory units and that of the busiest one may differ by this much.
+#: The utilisation of all memory units may differ from the busiest unit's by this much.
 _APART = 0.02
-#: What to collect for the share of compute, and of the memory levels.
+#: The metrics to collect for the shares of compute and of the memory levels.
 _COLLECT = {"compute": "sm__throughput"}
 _OF_LEVELS = "gpu__compute_memory_throughput"
 
@@ -92,7 +92,7 @@ def _levels(k: KernelFacts) -> list[tuple[Kind, Unit]]:
 
 
 def _missing(k: KernelFacts) -> list[str]:
-    """Compute and the memory levels of which no unit was collected."""
+    """Compute and the memory levels without a collected unit."""
     return [level for level in LEVELS if k.profile.busiest(level) is None]
 
 
@@ -116,8 +116,8 @@ def _not_collected(k: KernelFacts) -> str:
     """Name the levels that were not collected, and what to collect."""
     missing = _missing(k)
     metrics = dict.fromkeys(_COLLECT.get(level, _OF_LEVELS) for level in missing)
-    text = f"not collected: {', '.join(missing)}; collect {' and '.join(metrics)}"
-    return f"{text} with the breakdown, for example with ncu --set full"
+    text = f"not collected: {', '.join(missing)}; collect the breakdown of {' and '.join(metrics)}"
+    return f"{text}, for example with ncu --set full"
 
 
 def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:

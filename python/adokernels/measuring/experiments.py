@@ -165,7 +165,7 @@ class CpuExperiments:
             yield partial(trial, self._problem, threads=1)
         elif not one and self._cache == "cold":  # shows the processors that a function uses
             yield partial(trial, self._problem, cache="warm")
-        if self._cache == "cold":  # is subtracted from the runs below, which are warm
+        if self._cache == "cold":  # its time is subtracted from the warm runs below
             yield partial(trial, self._smallest, size=SMALLEST, cache="warm", **one)
         for level, problem in self._inside.items():
             yield partial(trial, problem, size=level, cache="warm", **one)

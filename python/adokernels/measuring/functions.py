@@ -27,7 +27,7 @@ _SHOWN = 200
 #: The message of the TypeError that Python or a ladder raises for an unknown keyword argument.
 _UNKNOWN_KEYWORD = re.compile("(unexpected|invalid|no) keyword argument|has no option")
 
-#: The message of the TypeError for a call without operands.
+#: The message of the TypeError that a call without operands raises.
 _TOO_FEW = re.compile("(missing|takes|expected|needs) .*argument")
 
 
@@ -98,7 +98,7 @@ class Function:
         return ""
 
     def _without_operands(self, error: TypeError) -> str:
-        """Return the error message for a call that fails at once for want of operands, or ""."""
+        """Return the error message for a call that fails because there are no operands, or ""."""
         within = error.__traceback__ and error.__traceback__.tb_next
         if self.caller is None or self.args or within or not _TOO_FEW.search(str(error)):
             return ""

@@ -118,7 +118,7 @@ def scan(
         One sweep per problem. The method ``plot`` draws the scan. After Ctrl-C, the scan contains
         the problems measured until then, and its attribute ``interrupted`` is true. With `copies`,
         ``break_even`` and ``kernel_break_even`` contain the sizes; for functions, ``crossovers``
-        contains the size from which each peer, or the first function, is faster.
+        contains, per peer, the size from which the peer or the first function is faster.
 
     Raises
     ------

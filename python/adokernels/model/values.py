@@ -12,10 +12,10 @@ from numpy.typing import DTypeLike, NDArray
 from adokernels.model.libraries import library_of, on_host
 from adokernels.records.forms import LARGEST
 
-#: Lengths at which kernels often fail: one element, powers of 2 such as a block, and lengths just
-#: below or above them.
+#: Lengths at which kernels often fail: one element, powers of 2, such as the sizes of blocks, and
+#: lengths just below or above them.
 _HOSTILE = (1, 2, 31, 33, 64, 65, 127, 128, 256, 257)
-#: Further lengths of vectors, because blocks of vectors are larger.
+#: Further lengths of vectors, because one-dimensional blocks are larger.
 _HOSTILE_VECTORS = (512, 1024)
 #: A tolerance that treats all NaNs as equal, and -0 as equal to 0.
 SAME_VALUES = float(np.nextafter(0.0, 1.0))

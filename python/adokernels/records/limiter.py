@@ -95,7 +95,7 @@ class Limiter:
     share_of_time
         Its share of the time of all kernels.
     unknown
-        What remains unknown without counters, or which counters to collect; empty with all.
+        What remains unknown without counters, or which counters to collect; otherwise empty.
     """
 
     kind: Kind

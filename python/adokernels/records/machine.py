@@ -173,7 +173,7 @@ class Machine(StoredRecord, ShownAsTables, Entries[Ceiling]):
 
     @property
     def remark(self) -> str:
-        """The note of tables that relate times to ceilings that may be too low; otherwise empty."""
+        """Why the measured ceilings may be too low, as a note below tables; otherwise empty."""
         why = f"when they were measured, {self.busy}" if self.busy else ""
         read = next((c for c in self.ceilings if c.name == "DRAM read"), None)
         if not why and read and read.measured < _SLOWER_READ * self.roof:

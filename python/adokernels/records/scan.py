@@ -251,7 +251,7 @@ class Scan(StoredRecord, Rows, ShownAsTables, Plotted, Entries[Sweep]):
 
     @property
     def crossovers(self) -> dict[str, BreakEven]:
-        """For functions: from which size each peer is faster than the first function, or slower.
+        """For functions: the size from which each peer is faster than the first, or the reverse.
 
         If the first function is faster at the largest sizes, it is `what`, and the peer is `than`.
         Sizes without a verdict are ignored; a peer without any verdict is omitted.

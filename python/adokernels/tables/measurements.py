@@ -46,7 +46,7 @@ FEW_SAMPLES = (
 )
 #: The title of a column with the largest errors of one measurement, or of two.
 ERRORS = "largest\nerror"
-#: Columns of the step table that a narrow terminal omits first, in this order; without units.
+#: Headers, without units, of the columns that a narrow terminal omits first, in this order.
 _EXPENDABLE = ("samples", "95 %", "clock", "AI", "relative", "error", "executed", "useful")
 
 

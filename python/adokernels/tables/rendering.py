@@ -42,11 +42,11 @@ _LONGEST_CELL, _LONGEST_NOTE = 1000, 100_000
 class LiteralTable(Table):
     """A table that shows only printable characters, and does not interpret markup.
 
-    On a narrow terminal, columns are left out, and a note names them: the `expendable` ones first,
+    On a narrow terminal, columns are omitted, and a note names them: the `expendable` ones first,
     then the last ones. A file or a pipe receives all columns, unless the variable COLUMNS is set.
     """
 
-    #: Headers of columns, in the order in which they are left out. The other text is then folded.
+    #: Headers of columns, in the order in which they are omitted. Other text columns are folded.
     expendable: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
