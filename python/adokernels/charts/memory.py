@@ -254,5 +254,5 @@ def _conflicts(profile: Profile) -> _Lines:
 
 
 def _unused(*counts: float | None) -> str:
-    """Whether a memory space without lines of text was not used, or its counts are missing."""
+    """Why a memory space has no lines: it was not used, or its counts were not collected."""
     return "not used" if all(n == 0 for n in counts) else "not collected"

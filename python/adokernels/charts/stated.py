@@ -20,7 +20,7 @@ STATED = "stated ceilings"
 #: Precisions of compute ceilings that a user can state.
 _PRECISIONS = ("FP64", "FP32", "FP16", "INT8")
 _TENSOR = tuple(f"{name} tensor" for name in ("FP64", "TF32", "BF16", "FP16", "FP8", "INT8"))
-#: Beyond these limits, another unit or order is likelier than the number.
+#: Numbers beyond these limits probably have another unit, or are swapped.
 _LOWEST_BANDWIDTH, _HIGHEST_INTENSITY = 1e9, 1e6
 
 
@@ -48,7 +48,7 @@ def stated_machine(ceilings: Mapping[str, float]) -> Machine:
     if low:
         raise ValueError(
             f"ceilings of memory levels must be in B/s, at least {_LOWEST_BANDWIDTH:g}, got "
-            f"{ceilings[low[0]]:g} for {low[0]}: 3.3 TB/s is 3.3e12"
+            f"{ceilings[low[0]]:g} for {low[0]}; write 3.3 TB/s as 3.3e12"
         )
     return Machine(device="cuda", name=STATED, threads=0, ceilings=tuple(found))
 
