@@ -166,12 +166,12 @@ def _add_command(parsers: Any, name: str) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(run=run, **defaults)  # Python 3.14 formats help when it adds an argument
     for word in arguments.split():
         group = parser.add_mutually_exclusive_group() if "|" in word else parser
         for argument in word.split("|"):
             own = ARGUMENTS.get(f"{name} {argument}") or ARGUMENTS[argument]
             group.add_argument(argument.strip("[]"), **own)
-    parser.set_defaults(run=run, **defaults)
 
 
 def _cases(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
