@@ -169,7 +169,7 @@ def doubled(block, grid, fault):
 @pytest.mark.parametrize("block", [32, 128, 256, 512, 1024])
 def test_faults_in_full_blocks_are_found(block, rng):
     fault = "i == n - 1 && n % blockDim.x == 0"
-    mine, x = doubled(block, lambda x: -(-x.size // block), fault), rng.random(300, np.float32)
+    mine, x = doubled(block, lambda x: -(-x.size // block), fault), rng.random(3001, np.float32)
     found = ado.check(mine, mine.ladder, x, device="emulator", timed=False)
     assert "out of bounds" in found.reason
     assert int(re.search(r"which has (\d+) bytes", found.reason)[1]) % (4 * block) == 0

@@ -15,7 +15,7 @@ from adokernels.records.forms import LARGEST
 #: Lengths at which kernels often fail: one element, powers of 2, such as the sizes of blocks, and
 #: lengths just below or above them.
 _HOSTILE = (1, 2, 31, 33, 64, 65, 127, 128, 256, 257)
-#: Further lengths of vectors, because one-dimensional blocks are larger.
+#: Further lengths of vectors that are not shorter, because one-dimensional blocks are larger.
 _HOSTILE_VECTORS = (512, 1024)
 #: A tolerance that treats all NaNs as equal, and -0 as equal to 0.
 SAME_VALUES = float(np.nextafter(0.0, 1.0))
@@ -140,7 +140,7 @@ def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterat
         {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
         for i in range(len(_HOSTILE))
     ]
-    sizes += [{lengths[0]: n} for n in _HOSTILE_VECTORS if len(lengths) == 1]
+    sizes += [{lengths[0]: n} for n in _HOSTILE_VECTORS if len(lengths) == 1 and n <= lengths[0]]
     small = [rng.permutation(_HOSTILE[-1] - 1)[: len(lengths)] + 1 for _ in range(2)]
     smaller = smaller_lengths(rng, lengths)
     while len(set(smaller)) < len(smaller):
