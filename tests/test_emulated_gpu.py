@@ -377,8 +377,8 @@ except KeyboardInterrupt:
     assert run_python(code, str(threads)) == "True"
 
 
-def test_ctrl_c_and_a_timeout_end_an_own_kernel():
-    code = '''
+#: The beginning of a program with a kernel that does not end.
+SPIN = '''
 import signal
 import numpy as np
 import adokernels as ado
@@ -389,36 +389,33 @@ source = """__global__ void spin(const float* a, float* out, int rows, int cols)
   out[0] = x;
 }"""
 spin = ado.cuda_variant("spin", source=source, block=32, grid=3)
+ladder = ado.transpose.with_variants(spin)
 a = np.zeros((4, 4), "f4")
+'''
+
+
+def test_ctrl_c_and_a_timeout_end_an_own_kernel():
+    code = """
 print(ado.check(spin, ado.transpose, a, device="emulator", timeout=1).reason)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.3)
 try:
-    ado.transpose.with_variants(spin)(a, variant="spin", device="emulator")
+    ladder(a, variant="spin", device="emulator")
 except KeyboardInterrupt:
     print("interrupted")
-'''
+"""
     if missing := compiler.why_no_compiler():
         pytest.skip(missing)
-    first, second = run_python(code).splitlines()
+    first, second = run_python(SPIN + code).splitlines()
     assert "did not return within 1.00 s" in first
     assert second == "interrupted"
 
 
 def test_memory_is_allocated_and_freed_during_a_kernel():
     """Another thread allocates and waits. Garbage collection in a signal handler frees memory."""
-    code = '''
-import gc, signal, threading
-import numpy as np
-import adokernels as ado
+    code = """
+import gc, threading
 
-source = """__global__ void spin(const float* a, float* out, int rows, int cols) {
-  float x = a[0];
-  for (long long i = 0; i < (1ll << 40); ++i) x = x * 3.0f + 1.0f;
-  out[0] = x;
-}"""
-ladder = ado.transpose.with_variants(ado.cuda_variant("spin", source=source, block=32, grid=3))
-a = np.zeros((4, 4), "f4")
 unused = [ado.to_device(a, device="emulator") for _ in range(3)]
 is_running = threading.Event()
 
@@ -451,11 +448,11 @@ try:
 except KeyboardInterrupt:
     signal.setitimer(signal.ITIMER_REAL, 0)
 thread.join()
-'''
+"""
     if missing := compiler.why_no_compiler():
         pytest.skip(missing)
     assert (
-        run_python(code).splitlines()
+        run_python(SPIN + code).splitlines()
         == ["a signal handler cannot use the emulator during a kernel"] * 3
     )
 
