@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -32,8 +33,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import adokernels as ado
 from adokernels.measuring.context import cpu_name
+from adokernels.measuring.scanning import default_shapes
 from adokernels.model.tasks import TASKS
 from adokernels.storage import replace_file
 from adokernels.tables.measurements import refusal
@@ -45,7 +49,7 @@ RESERVE = 15  # seconds of a call that are kept for packing
 
 FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 PATTERNS = ("strided_copy", "gather", "component", "branch", "instruction_parallelism")
-#: The notebook and the page of each routine. A slash precedes a part of a page: "05/imported".
+#: The notebook and the page of each routine. A slash precedes a part of a page: "03/cpu".
 PAGES = {"transpose": "01 transpose.md", **dict.fromkeys(FILTERS, "02 image_filters.md")}
 PAGES |= {"average_matvec": "03 reductions.md", "max_plus": "04 reductions.md"}
 PAGES |= {"gpp": "05 gpp.md", **dict.fromkeys(PATTERNS, "access_patterns.md")}
@@ -58,8 +62,10 @@ COURSE = (
     ("notebooks transpose", "", "01"),
     ("notebooks machine_code", "transpose-int64-8192", "01"),
     ("notebooks image_filters", "", "02"),
-    ("average_matvec", "", "03 05/imported"),
-    ("max_plus", "", "04 05/imported"),
+    ("average_matvec", "average_matvec-heatmap average_matvec-one average_matvec-plain_", "03"),
+    ("average_matvec", "average_matvec-plain-ncu", "tests"),
+    ("average_matvec", "average_matvec-cpu", "03/cpu"),
+    ("max_plus", "", "04"),
     ("notebooks machine_code", "max_plus-float64 max_plus-float32", "04"),
     ("notebooks gpp", "", "05 gpp.md"),
     ("access_patterns", "", "02 06"),
@@ -86,12 +92,23 @@ class Stage(NamedTuple):
     @property
     def device(self) -> str:
         """The device on which the records depend."""
-        return "cpu" if self.name.startswith("cpu ") else "cuda"
+        return "cpu" if self.name.startswith("cpu ") or self.pages.endswith("/cpu") else "cuda"
 
     @property
     def minutes(self) -> float:
         """The expected duration."""
         return next((m for first, m in MINUTES.items() if self.name.startswith(first)), 1)
+
+
+def break_even_shapes(routine: str) -> list[str]:
+    """The default shapes of a scan, and up to three larger ones, of at most 256 MiB of operands."""
+    shapes = default_shapes(ado.routines[routine], None, {})
+    for _ in range(3):  # the lengths that differ between two shapes are doubled
+        larger = [2 * n if n != m else n for n, m in zip(*shapes[:2], strict=True)]
+        types = ado.routines[routine].task.operand_types(larger, None)
+        if sum(math.prod(each) * np.dtype(kind).itemsize for each, kind in types) <= 1 << 28:
+            shapes.insert(0, tuple(larger))
+    return ["x".join(map(str, shape)) for shape in shapes]
 
 
 def stages() -> Iterator[Stage]:
@@ -113,6 +130,7 @@ def stages() -> Iterator[Stage]:
         command = (
             f"-m adokernels scan {routine} --copies --json {data}/break_even/{routine}.json.xz"
         )
+        command += f" --seconds 20 --shapes {' '.join(break_even_shapes(routine))}"
         yield Stage(f"break even {routine}", "break_even.md", command)
         for seed in (20261129, 58) if routine not in PATTERNS else ():  # one process each
             command = f"benchmarks/shapes.py --device cuda --seed {seed} --count 110"

@@ -102,9 +102,9 @@ def reduced(*operands: np.ndarray) -> ado.records.Profile:
 class NcuTable:
     """The counters of ncu for kernels, as CSV in base units."""
 
-    def __init__(self, operands: Sequence[np.ndarray]) -> None:
+    def __init__(self, controls: Sequence[CudaVariant], operands: Sequence[np.ndarray]) -> None:
         self._lines: list[str] = []
-        for sampled in (c for c in CONTROLS if c.name in SAMPLED):
+        for sampled in controls:
             with tempfile.TemporaryDirectory() as folder:
                 launch = sampled.source_launch(operands, {}, None)
                 report = recorded([launch], Path(folder), ["--set", "full"])
@@ -132,7 +132,10 @@ def records() -> Records:
         yield f"average_matvec-{name}-hotspots", hot
         heat = partial(ado.heatmap, plain[name], vectors, matrix)
         yield f"average_matvec-heatmap-{name}", heat
-    yield "average_matvec-plain-ncu", partial(NcuTable, (vectors, matrix))
+    yield (
+        "average_matvec-plain-ncu",
+        partial(NcuTable, [plain[name] for name in SAMPLED], (vectors, matrix)),
+    )
     for name in ("threaded", "blocked"):
         cpu = partial(ado.measure, ado.average_matvec[name], vectors, matrix, seconds=5)
         yield f"average_matvec-cpu-{name}", cpu

@@ -1,8 +1,8 @@
 """Records the data of notebooks/04_memory_access_tuning.ipynb beyond the stored ladders, on a GPU.
 
-* max_plus-per_multiprocessor, also with -float32: the kernels of the tuning post with one block of
-  1024 threads per multiprocessor, and with two blocks of 512. The kernels have the same machine
-  code as the variants of the ladder, which has one or two blocks in total; only the grid differs.
+* max_plus-per_multiprocessor: the kernels of the tuning post with one block of 1024 threads per
+  multiprocessor, and with two blocks of 512. The kernels have the same machine code as the
+  variants of the ladder, which has one or two blocks in total; only the grid differs.
 * max_plus-in_flight: numbers of loads in flight per thread and of threads per multiprocessor.
 * max_plus-launch_bounds: the original loop for several block sizes and minimum numbers of
   blocks per multiprocessor. The kernels of the last two records are in
@@ -49,10 +49,10 @@ Work = Callable[[], ado.DeviceArray]
 class Launches:
     """Launches on one pair of operands, with a number of blocks per multiprocessor."""
 
-    def __init__(self, points: int, dtype: str) -> None:
+    def __init__(self, points: int) -> None:
         random = np.random.default_rng(7)
-        big = np.resize(random.standard_normal(1 << 20).astype(dtype), (TERMS, points))
-        small = random.standard_normal(TERMS).astype(dtype)
+        big = np.resize(random.standard_normal(1 << 20), (TERMS, points))
+        small = random.standard_normal(TERMS)
         self.operands = ado.to_device(big), ado.to_device(small)
         properties = _core.cuda_properties()
         self._multiprocessors = int(properties["multiprocessors"])
@@ -107,11 +107,9 @@ def launch_bounds(launches: Launches) -> dict[str, Work]:
     return works | {"1024 x 1, constant": launches.source("scalar", 1024, 1, 1, "true")}
 
 
-def measured(
-    works_of: Callable[[Launches], Mapping[str, Work]], points: int, dtype: str = "float64"
-) -> ado.records.Sweep:
+def measured(works_of: Callable[[Launches], Mapping[str, Work]], points: int) -> ado.records.Sweep:
     """Time launches in the same rounds as variants, with counters; as variants of one sweep."""
-    launches = Launches(points, dtype)
+    launches = Launches(points)
     works = {f"launch of {name}": work for name, work in works_of(launches).items()}
     sweep = ado.sweep(
         ado.max_plus, *launches.operands, variants=COMPARED, peers=works, seconds=3,
@@ -132,7 +130,6 @@ def measured(
 
 RECORDS = {
     "max_plus-per_multiprocessor": partial(measured, of_post, POINTS),
-    "max_plus-per_multiprocessor-float32": partial(measured, of_post, 2 * POINTS, "float32"),
     "max_plus-in_flight": partial(measured, in_flight, POINTS // 4),
     "max_plus-launch_bounds": partial(measured, launch_bounds, POINTS // 4),
 }

@@ -196,7 +196,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--counters": _value(None, _COUNTERS, nargs="?", const="default", choices=tuple(METRIC_SETS)),
     "--no-limiter": _flag("skip the experiments that show limiters without counters")
     | {"dest": "limiter", "action": "store_const", "const": False},
-    "--shapes": _value(lengths, "lengths of each problem; default: from 4 KiB to 256 MiB")
+    "--shapes": _value(
+        lengths,
+        "lengths of each problem; default: those of the benchmark, and smaller ones from 4 KiB",
+    )
     | {"nargs": "+", "metavar": "SHAPE"},
     "--copies": _flag("find the size from which a GPU pays off for arrays in host memory"),
     "file": _value(Path, "CUDA C++ source or a Python module"),
