@@ -70,7 +70,8 @@ def origin(contexts: Iterable[Mapping[str, Any]]) -> str:
     facts = list(contexts)
 
     def joined(values: Iterable[str | None]) -> str:
-        return " and ".join(sorted({value or "unknown" for value in values})) or "unknown"
+        *others, last = sorted({value or "unknown" for value in values}) or ["unknown"]
+        return f"{', '.join(others)} and {last}" if others else last
 
     version, python, numpy = (
         joined(context.get(key) for context in facts) for key in ("adokernels", "python", "numpy")
