@@ -127,7 +127,7 @@ $(VENV)/tools: pyproject.toml .ci/requirements.py $(VENV)/pip
 	$(REQUIREMENTS) run | $(PIP) install -r /dev/stdin
 	touch $@
 
-# The tests also compile CUDA C++ source. The notebooks import the package in book/.
+# The tests also compile CUDA C++ source. The package in book/ renders the notebooks.
 EXTRAS_test = test kernels
 $(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
 	$(REQUIREMENTS) $(or $(EXTRAS_$*),$*) | $(PIP) install -r /dev/stdin

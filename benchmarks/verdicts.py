@@ -6,7 +6,7 @@
 
 Each run compares two functions whose true ratio of times is known, and appends one line to the
 file. A series that the file already contains in part is continued, so that several calls make one
-record; ``--limit`` ends a call after a number of seconds. ``--samples`` also stores the samples.
+record; ``--limit`` ends a call after a number of seconds.
 
 aa
     The same variant twice, with cold and with warm caches. Any winner is wrong.
@@ -120,7 +120,7 @@ def stopped(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
             process.wait()
 
 
-def one_run(pair: Pair, *, samples: bool) -> Row:
+def one_run(pair: Pair) -> Row:
     """Compare both functions."""
     if pair.threads:
         ado.settings.threads = pair.threads
@@ -130,19 +130,13 @@ def one_run(pair: Pair, *, samples: bool) -> Row:
         {"theirs": theirs, "ours": ours}, check=False, device=pair.device, cache=pair.cache,
         seconds=2 * SECONDS, progress=False,
     )  # fmt: skip
-    found, sides = change.comparison, (change.after, change.before)
-    row: Row = {
+    found = change.comparison
+    return {
         **{name: getattr(found, name) for name in ("reason", "ratio", "interval", "resolution")},
         "verdict": found.verdict.value,
         "contention": change.after.context["contention"],
         "seconds": time.perf_counter() - start,
     }
-    if samples:
-        known = {"seconds": "samples", "waits": "waits", "clocks": "clocks"}
-        row["sides"] = [
-            {name: list(map(float, getattr(m, key))) for name, key in known.items()} for m in sides
-        ]
-    return row
 
 
 def run_series(options: argparse.Namespace) -> None:
@@ -165,7 +159,7 @@ def run_series(options: argparse.Namespace) -> None:
                 return
             for process in processes[:load]:
                 process.send_signal(signal.SIGCONT)
-            row |= one_run(pair, samples=options.samples)
+            row |= one_run(pair)
             for process in processes[:load]:
                 process.send_signal(signal.SIGSTOP)
             print(json.dumps(row), file=file, flush=True)
@@ -212,7 +206,6 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--count", type=int, default=100, help="runs; for load, of each kind")
     parser.add_argument("--limit", type=float, default=500, help="seconds for this call")
-    parser.add_argument("--samples", action="store_true", help="store the samples, too")
     parser.add_argument("--json", type=Path, help="also write the table, with the devices, as JSON")
     options = parser.parse_args()
     run_series(options)

@@ -55,7 +55,15 @@ def test_the_readme_shows_the_counts_of_its_triton_kernel(monkeypatch):
 
 def test_the_gallery_has_every_chart_of_the_package():
     text = gallery.text()
-    charts = ("steps", "roofline", "speed_of_light", "warp_states", "memory_chart", "plot")
+    charts = (
+        "steps",
+        "roofline",
+        "accuracy",
+        "speed_of_light",
+        "warp_states",
+        "memory_chart",
+        "plot",
+    )
     assert [name for name in charts if f"ado.{name}(" not in text] == []
     assert all((gallery.FOLDER / f"{name}.png").is_file() for name in gallery.pictures())
     assert len(gallery.records()) >= 8

@@ -37,13 +37,9 @@ from typing import Any
 import numpy as np
 from recording import Records, complete, require, run
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "book"))
 import adokernels as ado
 from adokernels import _core
 from adokernels.records.metrics import METRIC_SETS
-
-ROOT = Path(__file__).resolve().parents[2]
-
 
 # --- 01 -------------------------------------------------------------------------------------------
 

@@ -74,7 +74,6 @@ __all__: list[str] = [
     "suggest",
     "supported_isa",
     "synchronize",
-    "thread_costs",
     "to_device",
     "use_host_memory",
     "why_no_counters",
@@ -958,11 +957,6 @@ def supported_isa() -> str: ...
 def synchronize(device: str | None = None) -> None:
     """
     Wait until a GPU has finished all submitted work.
-    """
-
-def thread_costs() -> dict:
-    """
-    The measured costs that determine the number of threads.
     """
 
 def to_device(array: typing.Any, device: str | None = None) -> DeviceArray:

@@ -127,7 +127,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelText:
     """A kernel that is cut out of its module, with everything that it uses."""
 
     name: str
@@ -204,7 +204,7 @@ def parameters_in(signature: str) -> dict[str, Parameter]:
     return found
 
 
-def cut(module: str, name: str) -> Kernel:
+def cut(module: str, name: str) -> KernelText:
     """Cut a kernel out of a module, with the functions and variables that it uses.
 
     Debug information is omitted; statements know their source lines.
@@ -230,7 +230,7 @@ def cut(module: str, name: str) -> Kernel:
     kept = [without_lines(p) for symbol, p in named.items() if symbol in needed and symbol != name]
     signature, _, body = text.partition("{")
     statements = tuple(_statements(body[: body.rindex("}")]))
-    return Kernel(name, "\n".join([*first, *kept]), signature, statements, files)
+    return KernelText(name, "\n".join([*first, *kept]), signature, statements, files)
 
 
 def without_lines(text: str) -> str:

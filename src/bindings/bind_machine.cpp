@@ -146,16 +146,6 @@ void bind_machine(py::module_& m) {
       },
       py::arg("threads"), py::arg("at_any_size") = false,
       "Set the number of threads that CPU variants use on large problems, or at any size.");
-  m.def(
-      "thread_costs",
-      [] {
-        const ThreadCosts& costs = thread_costs();
-        py::dict d;
-        d["bytes_per_second"] = costs.bytes_per_second;
-        d["wake"] = costs.wake;
-        return d;
-      },
-      "The measured costs that determine the number of threads.");
   m.def("supported_isa", [] { return std::string(host::name_of(host::supported_isa())); });
   m.def("isa", [] { return std::string(host::name_of(host::isa())); });
   m.def("set_isa", [](const std::string& name) { host::set_isa(host::isa_named(name)); });

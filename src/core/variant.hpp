@@ -1,8 +1,8 @@
 // Variant: everything known about one implementation of a routine, declared once.
 //
 // A variant is a constexpr aggregate with designated initialisers, defined below the kernels of its
-// ladder. The registry, the Python API, the tests, the benchmarks, the charts, the README tables
-// and the stubs read variants. None of them keeps its own list.
+// ladder. The registry, the Python API, the tests, the benchmarks, the charts, the tables
+// of the documentation and the stubs read variants. None of them keeps its own list.
 #pragma once
 
 #include <array>
@@ -42,16 +42,6 @@ struct Hardware {
   double core_hertz = 0;
   double memory_bandwidth = 0;  // bytes per second, from clock and bus width
   friend constexpr bool operator==(const Hardware&, const Hardware&) = default;
-};
-
-// A constant that was found by measurement and cannot be derived from the properties of a device.
-template <class T>
-struct Tuned {
-  T value;
-  const char* device;   // on which the value was found
-  T elsewhere = value;  // for devices with another compute capability
-  int compute = 90;     // compute capability of `device`, times ten
-  constexpr T on(const Hardware& gpu) const { return gpu.compute == compute ? value : elsewhere; }
 };
 
 // A function of a routine's problem that may take the hardware as its last argument.

@@ -36,7 +36,7 @@ struct Gpp {
       "Accelerating HPC Applications with NVIDIA Nsight Compute Roofline Analysis (2020); C. Yang, "
       "8 Steps to 3.7 TFLOP/s on NVIDIA V100 GPU, arXiv:2008.11326.";
 
-  static constexpr const char* kPrecision = "(32 + bands) roundings of the magnitudes";
+  static constexpr const char* kPrecision = "(32 + min(bands, 2048)) roundings of the magnitudes";
   static constexpr std::int64_t kLongestSum = 2048;  // bands that are summed without compensation
   static constexpr double kTolZero = 1e-12;
 

@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Patch, Rectangle
 
 from adokernels.charts.canvas import FADED, LOST, MEMORY, Canvas, ink_on
-from adokernels.patterns.accesses import Accesses, share
+from adokernels.patterns.accesses import WarpAccesses, share
 from adokernels.patterns.banks import BANKS, WORD, BankConflicts
 from adokernels.patterns.divergence import Divergence
 from adokernels.patterns.sectors import LINE, Sectors
@@ -82,7 +82,7 @@ def draw_sectors(
     return canvas.ax
 
 
-def _lanes_of(accesses: Accesses, request: int) -> tuple[Any, Any]:
+def _lanes_of(accesses: WarpAccesses, request: int) -> tuple[Any, Any]:
     """The first byte of each lane of one request, and whether the lane is active."""
     if isinstance(request, bool) or not isinstance(request, int | np.integer):
         raise TypeError(f"request must be an integer, got {type(request).__name__}")
@@ -91,7 +91,7 @@ def _lanes_of(accesses: Accesses, request: int) -> tuple[Any, Any]:
     return accesses.offsets[request] * accesses.itemsize, accesses.active[request]
 
 
-def _which(accesses: Accesses, request: int) -> str:
+def _which(accesses: WarpAccesses, request: int) -> str:
     return f", request {request} of {accesses.requests}" if accesses.requests > 1 else ""
 
 

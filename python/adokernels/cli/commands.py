@@ -379,7 +379,7 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
 
 @_command("puzzles", "check index", "[action] [name] [file] --json")
 def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
-    """Solve small tasks on the emulator: list your progress, start a task or check it."""
+    """Solve puzzles on the emulator: list your progress, start a puzzle or check it."""
     from adokernels import puzzles
 
     stored = puzzles.progress()

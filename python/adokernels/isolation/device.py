@@ -16,7 +16,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.isolation.child import FunctionOnHost, HostBlock
-from adokernels.kernels.launch import Plan
+from adokernels.kernels.launch import LaunchPlan
 from adokernels.model.checker import computes_early
 from adokernels.model.compiler import CompilationError, UnknownKernel, compiled
 from adokernels.model.libraries import DeviceView, as_library, result_on_host, share_memory
@@ -98,7 +98,7 @@ class _Kernel:
         #: The host memory that the parent reads and writes.
         self.blocks = [block.host for block in blocks]
         self._sizes = [block.array.nbytes for block in blocks]
-        self._plans: list[Plan] = message["plans"]
+        self._plans: list[LaunchPlan] = message["plans"]
         self._modules: dict[bytes, _core.CudaModule] = {}
 
     def _launches(

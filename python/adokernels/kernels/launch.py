@@ -182,7 +182,7 @@ def emulate(
         emulated_kernel(code, symbol).launch(grid, block, shared_bytes, values).run(0)
 
 
-class Plan(NamedTuple):
+class LaunchPlan(NamedTuple):
     """The launch of a kernel in any process: indices of arrays stand for their addresses."""
 
     code: bytes

@@ -161,9 +161,9 @@ def _result_shape(ladder: Routine, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[:-1] if has_channels(ladder) else shape
 
 
-def _plan(ladder: Routine, source: NDArray[Any], memory: int) -> Plan:
+def _plan(ladder: Routine, source: NDArray[Any], memory: int) -> Blocking:
     if source.size == 0:
-        return Plan(source.shape, _result_shape(ladder, source.shape), ())
+        return Blocking(source.shape, _result_shape(ladder, source.shape), ())
     if ladder.halo is None:
         rows, cols = source.shape
         return transpose_plan((rows, cols), source.itemsize, memory)
@@ -247,7 +247,7 @@ def _bytes(memory: int | str) -> int:
 
 
 def _in_turn(
-    call: Any, plan: Plan, source: NDArray[Any], sink: NDArray[Any], options: dict[str, Any]
+    call: Any, plan: Blocking, source: NDArray[Any], sink: NDArray[Any], options: dict[str, Any]
 ) -> None:
     """Compute the blocks on the CPU, one after the other."""
     result = np.empty(plan.result_shape, sink.dtype)
@@ -261,7 +261,7 @@ def _in_turn(
 def _overlapped(
     call: Any,
     copies: _core.BlockCopies,
-    plan: Plan,
+    plan: Blocking,
     source: NDArray[Any],
     sink: NDArray[Any],
     options: dict[str, Any],
@@ -310,7 +310,7 @@ class Block(NamedTuple):
     sink: tuple[slice, ...]
 
 
-class Plan(NamedTuple):
+class Blocking(NamedTuple):
     """The blocks of an array and their common shapes."""
 
     source_shape: tuple[int, ...]
@@ -342,7 +342,7 @@ def _bytes_per_block(memory: int, smallest: int) -> int:
 
 def image_plan(
     images: Sequence[int], pixels: tuple[int, int], channels: int | None, halo: int, memory: int
-) -> Plan:
+) -> Blocking:
     """Divide images into bands of rows, or a batch of images into smaller batches.
 
     `pixels` are rows and columns, and `channels` is the length of the last axis of the source, or
@@ -366,10 +366,10 @@ def image_plan(
         blocks.append(Block((*outer, read), (kept.start - read.start) * cols, (*outer, kept)))
     result_shape = (*extents, band, cols)
     source_shape = result_shape if channels is None else (*result_shape, channels)
-    return Plan(source_shape, result_shape, tuple(blocks))
+    return Blocking(source_shape, result_shape, tuple(blocks))
 
 
-def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
+def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Blocking:
     """Divide a matrix into approximately square tiles; `memory` is as for :func:`image_plan`."""
     rows, cols = shape
     smallest = min(rows, _TILE) * min(cols, _TILE)
@@ -379,7 +379,7 @@ def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
     tile_cols = _aligned(min(cols, elements // tile_rows), cols)
     tiles = itertools.product(_windows(rows, tile_rows), _windows(cols, tile_cols))
     blocks = [Block((down, across), 0, (across, down)) for (down, _), (across, _) in tiles]
-    return Plan((tile_rows, tile_cols), (tile_cols, tile_rows), tuple(blocks))
+    return Blocking((tile_rows, tile_cols), (tile_cols, tile_rows), tuple(blocks))
 
 
 def _aligned(extent: int, length: int) -> int:

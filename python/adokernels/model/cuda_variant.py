@@ -19,7 +19,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.kernels.captured import Allocation, CapturedLaunch
 from adokernels.kernels.emulated import LATEST_COMPUTE
-from adokernels.kernels.launch import Plan
+from adokernels.kernels.launch import LaunchPlan
 from adokernels.machine_code import kernels_in, sass_of
 from adokernels.model.arguments import ArgumentError, Parameter, packed
 from adokernels.model.binary import Given, given_source, is_ptx, loaded, with_type
@@ -241,7 +241,7 @@ class KernelCall(OwnCall):
                 zip(names, given, parameters, strict=True), 1
             )
         ]
-        self._plan = Plan(
+        self._plan = LaunchPlan(
             code=self.compiled.code,
             symbol=self.compiled.symbol,
             grid=self.grid,
@@ -258,7 +258,7 @@ class KernelCall(OwnCall):
             self._launch  # noqa: B018
 
     @property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[LaunchPlan]:
         """The launches in order, for another process."""
         return [self._plan, *(plan for call in self._then for plan in call.plans)]
 

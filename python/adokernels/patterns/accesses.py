@@ -33,7 +33,7 @@ _COLUMN = re.compile(r"column of (\d{1,16})x(\d{1,16})")
 
 
 @dataclass(frozen=True, eq=False)
-class Accesses:
+class WarpAccesses:
     """The elements that the lanes of one or more warps access with one instruction.
 
     Elements are relative to an address that is a multiple of 128 bytes. Arrays have the shape
@@ -46,7 +46,7 @@ class Accesses:
     active: NDArray[np.bool_]  # whether the lane is active
 
     @classmethod
-    def of(cls, offsets: str | ArrayLike, itemsize: int, active: ArrayLike | None) -> Accesses:
+    def of(cls, offsets: str | ArrayLike, itemsize: int, active: ArrayLike | None) -> WarpAccesses:
         """Check the arguments of a function, and arrange them by request."""
         if isinstance(itemsize, bool) or not isinstance(itemsize, int | np.integer):
             raise TypeError(f"itemsize must be an integer, got {type(itemsize).__name__}")
@@ -136,7 +136,7 @@ def firsts(ids: NDArray[Any], active: NDArray[np.bool_]) -> tuple[NDArray[Any], 
 class OfAccesses(ShownAsTables, Plotted):
     """Base class of results about the requests of an access pattern."""
 
-    accesses: Accesses
+    accesses: WarpAccesses
 
     @property
     def requests(self) -> int:

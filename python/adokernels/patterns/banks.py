@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
-from adokernels.patterns.accesses import Accesses, OfAccesses, firsts, quantities_table
+from adokernels.patterns.accesses import OfAccesses, WarpAccesses, firsts, quantities_table
 from adokernels.records.metrics import WARP
 from adokernels.text import count
 
@@ -114,7 +114,7 @@ def bank_conflicts(
     >>> ado.bank_conflicts("column of 32x32").ways, ado.bank_conflicts("column of 32x33").ways
     (32, 1)
     """
-    accesses = Accesses.of(offsets, itemsize, active)
+    accesses = WarpAccesses.of(offsets, itemsize, active)
     parts = max(1, accesses.itemsize // WORD)  # words per element, and phases per request
     words = accesses.offsets[:, :, None] * accesses.itemsize // WORD + np.arange(parts)
     lanes = np.repeat(accesses.active[:, :, None], parts, axis=2)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
-from adokernels.patterns.accesses import Accesses, OfAccesses, distinct, quantities_table, share
+from adokernels.patterns.accesses import OfAccesses, WarpAccesses, distinct, quantities_table, share
 from adokernels.records.metrics import SECTOR
 from adokernels.text import count, quantity
 
@@ -131,7 +131,7 @@ def sectors(
     >>> [ado.sectors(p).sectors for p in ("aligned", "shifted", "stride 2", "stride 3")]
     [4, 5, 8, 12]
     """
-    accesses = Accesses.of(offsets, itemsize, active)
+    accesses = WarpAccesses.of(offsets, itemsize, active)
     first_byte, lanes = accesses.offsets * accesses.itemsize, accesses.active
     used = accesses.itemsize * distinct(accesses.offsets, lanes)
     return Sectors(

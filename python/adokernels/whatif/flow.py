@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from adokernels.ptx import Kernel, Statement
+from adokernels.ptx import KernelText, Statement
 
 #: Instructions that access memory or synchronise: all their registers except the stored values
 #: decide what is accessed.
@@ -49,7 +49,7 @@ LOADED = Slot("")
 class Flow:
     """The data flow of a kernel."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: KernelText) -> None:
         self.kernel = kernel
         self._written: dict[str, list[Statement]] = defaultdict(list)
         self._read: dict[str, set[str]] = defaultdict(set)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from adokernels.ptx import Kernel, Statement
+from adokernels.ptx import KernelText, Statement
 from adokernels.whatif.flow import LOADED, MEMORY, Flow, Slot
 
 #: The constant with the switches and the limits, and the array that takes spread atomics.
@@ -97,7 +97,7 @@ class Dose(NamedTuple):
 class Code:
     """A kernel with its sites."""
 
-    kernel: Kernel
+    kernel: KernelText
 
     @cached_property
     def flow(self) -> Flow:
