@@ -186,6 +186,18 @@ class TestCommand:
         after.save(other)  # one variant is slower, whatever the others are
         assert main(["compare", str(path), str(other), "--fail-if-slower", "5%"]) == 1
 
+    @pytest.mark.parametrize(("limit", "status"), [("0.1%", 4), ("2%", 0)])
+    def test_equal_times_are_inconclusive_if_their_interval_exceeds_the_limit(
+        self, limit, status, tmp_path, capsys
+    ):
+        noise = np.random.default_rng(1).normal(1, 2e-3, (2, 40))
+        m = make_transpose()["tiled"]
+        files = [str(tmp_path / f"{name}.json") for name in "ab"]
+        for path, times in zip(files, noise, strict=True):
+            dataclasses.replace(m, samples=1e-3 * times).save(path)
+        assert main(["compare", *files, "--fail-if-slower", limit]) == status
+        assert ("inconclusive: tiled: it may take 0." in capsys.readouterr().err) == (status == 4)
+
     @pytest.mark.parametrize(("limit", "status"), [("5%", 4), ("30%", 0)])
     def test_an_unclear_difference_is_inconclusive_if_it_may_exceed_the_limit(
         self, limit, status, tmp_path

@@ -281,6 +281,25 @@ def test_cpu_rules_accept_any_times(values, flops, cores):
         advise(m, machine)
 
 
+@pytest.mark.parametrize(("reads", "step"), [(1, Step.IN_FLIGHT), (2, Step.DRAM_REUSE)])
+def test_bytes_that_are_moved_once_cannot_stay_in_a_cache(reads, step):
+    m = measured(*streams(40e9, 6e9, **FAST))
+    m = dataclasses.replace(m, bytes=m.bytes / reads)
+    first, _, bound, basis = next(proposals(m, SIXTEEN))
+    assert (first, basis) == (step, "the compulsory bytes at the measured DRAM bandwidth")
+    assert bound == pytest.approx(reads * 160 / 40)
+
+
+@pytest.mark.parametrize(("read", "step"), [(28e9, Step.PARALLELISM), (15e9, Step.DONE)])
+def test_one_thread_at_its_bandwidth_is_done_if_the_machine_is(read, step):
+    two = dataclasses.replace(SIXTEEN, ceilings=(ceiling("DRAM", "read", read),))
+    runs = streams(14.9e9, 14.9e9, **FAST)
+    m = measured(dataclasses.replace(runs[0], threads=1), *runs[1:4], cores=2)
+    first, _, bound, _ = next(proposals(m, two))
+    assert first is step
+    assert bound == pytest.approx(read / 14.9e9 if step is Step.PARALLELISM else 1.0)
+
+
 # --- Runs and records ----------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """Comparing and measuring any function: results, operands, devices, records, the pytest fixture."""
 
 import dataclasses
+import json
 import re
 import sys
 from pathlib import Path
@@ -433,6 +434,16 @@ def test_expressions_are_compared(tmp_path, capsys, monkeypatch):
 def test_the_status_tells_the_error(arguments, status, message, capsys):
     assert run(*arguments) == status
     assert message in capsys.readouterr().err
+
+
+def test_different_results_have_a_document(tmp_path, capsys):
+    path = tmp_path / "a.json"
+    files = ["--json", str(path), "--markdown", str(tmp_path / "a.md")]
+    assert run("1", "2", *files) == 1
+    assert "differs" in (error := capsys.readouterr().err)
+    document = json.loads(path.read_text())
+    assert (document["kind"], document["correct"]) == ("difference", False)
+    assert document["reason"] in error
 
 
 # --- The fixture of pytest ------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import importlib
 import json
 import os
 import signal
@@ -232,6 +233,37 @@ def test_a_system_that_does_not_adopt_orphans_is_no_verdict(monkeypatch):
     monkeypatch.setattr(sandbox, "_PR_GET_CHILD_SUBREAPER", -1)
     with pytest.raises(ado.Unavailable, match=r"needs prctl\(PR_SET_CHILD_SUBREAPER\)"):
         sandbox.Sandbox(1.0, 1e9, on_device="")
+
+
+CTYPES = """
+import ctypes
+import numpy as np
+TYPE = {}
+def mine(a):
+    assert TYPE
+    return a.T.copy()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        ("ctypes.POINTER(ctypes.c_double)", True),
+        ("ctypes.POINTER(2 * ctypes.c_int)", True),
+        ("ctypes.CFUNCTYPE(ctypes.c_int)", False),
+    ],
+)
+def test_types_of_ctypes_are_sent_or_rejected(kind, sent, tmp_path, rng, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "of_ctypes.py").write_text(CTYPES.format(kind))
+    monkeypatch.delitem(sys.modules, "of_ctypes", raising=False)
+    mine = importlib.import_module("of_ctypes").mine
+    how = {"timed": False, "isolated": True}
+    if sent:
+        assert ado.check(mine, ado.transpose, rng.random((3, 4)), **how)
+    else:
+        with pytest.raises(TypeError, match="use isolated=False"):
+            ado.check(mine, ado.transpose, rng.random((3, 4)), **how)
 
 
 def test_objects_that_cannot_be_sent_are_rejected(rng):

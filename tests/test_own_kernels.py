@@ -176,6 +176,40 @@ def test_faults_in_full_blocks_are_found(block, rng):
 
 
 @pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ("out[i] = x[i - 1];", "load of 4 bytes at byte -4 of 'x'"),
+        ("out[i - 1] = x[i];", "store of 4 bytes at byte -4 of 'out'"),
+        ("out[i] = x[i + (1 << 20)];", "which is in no array"),
+    ],
+)
+def test_an_access_before_an_array_names_this_array(body, place):
+    source = f"""extern "C" __global__ void mine(const float* x, float* out, int n) {{
+      const int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) {{ {body} }}
+    }}"""
+    mine = ado.cuda_variant(
+        "mine", source=source, kernel="mine", block=64, arguments=lambda x, out: (x, out, x.size)
+    )
+    found = ado.check(mine, np.copy, np.ones(256, np.float32), device="emulator", timed=False)
+    assert place in found.reason
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
+@pytest.mark.parametrize("isolated", [True, False])
+def test_source_that_does_not_compile_is_a_verdict(isolated):
+    mine = ado.cuda_variant("mine", source="bad source(", kernel="mine", block=32)
+    how = {"device": "emulator", "timed": False, "isolated": isolated}
+    found = ado.check(mine, np.copy, np.ones(3), **how)
+    assert not found
+    assert "kernel.cu:1" in found.reason
+    other = ado.cuda_variant("mine", source="__global__ void other() {}", kernel="mine", block=32)
+    with pytest.raises(ado.CompilationError, match="mine"):
+        ado.check(other, np.copy, np.ones(3), **how)
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
 def test_a_fractional_grid_is_an_error(rng):
     mine, x = doubled(256, lambda x: x.size / 256, "0"), rng.random(300, np.float32)
     with pytest.raises(TypeError, match=r"grid must be integers, got 1\.17.*: round up"):

@@ -70,7 +70,7 @@ def ado_compare() -> Callable[..., SweepComparison]:
             if slower := found.slower(limit):
                 pytest.fail("\n".join(repr(change.comparison) for change in slower), pytrace=False)
             if unknown := found.inconclusive(limit):
-                reasons = (f"{change.variant}: {change.comparison.doubt}" for change in unknown)
+                reasons = (f"{change.variant}: {change.doubt}" for change in unknown)
                 pytest.skip(f"inconclusive: {'; '.join(reasons)}")
         return found
 

@@ -534,8 +534,8 @@ u64 address_of_lane(const Warp& warp, const Access& a, int lane) {
 
 bool report_bounds(Worker& worker, const Warp& warp, const Access& a, int lane, u64 address,
                    bool write) {
-  const Allocation* near = worker.launch.memory.find(address);
-  if (near == nullptr || (address > near->end && address - near->end > (u64{1} << 32)))
+  const Allocation* near = worker.launch.memory.nearest(address);
+  if (near == nullptr)
     return report(worker, warp, a.line, lane, "out of bounds",
                   size_text(a, write) + " at " + hex(address) + ", which is in no array");
   const auto byte = static_cast<s64>(address - near->begin);

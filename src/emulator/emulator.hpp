@@ -32,6 +32,7 @@ struct Allocation {
   std::uint64_t begin = 0, end = 0;
   std::string name;
   bool writable = true;
+  bool internal = false;  // the user does not know it
   // One byte per byte of the range: 1 if it has been written. Empty: all bytes have been.
   std::vector<std::uint8_t> written;
 
@@ -44,7 +45,7 @@ class Memory {
  public:
   // `initialised`: the contents are defined. Otherwise reads before writes are errors (initcheck).
   void add(const void* data, std::size_t bytes, std::string name, bool initialised,
-           bool writable = true);
+           bool writable = true, bool internal = false);
   void remove(const void* data);
   // Marks bytes as written by the host.
   void mark_written(const void* data, std::size_t bytes);
@@ -53,6 +54,9 @@ class Memory {
 
   // The range that contains the address, or the nearest one before it, or nullptr.
   Allocation* find(std::uint64_t address) const;
+  // The range for a message about an address that is out of bounds: the nearest one on either side
+  // that the user knows, less than 64 KiB away, or nullptr.
+  const Allocation* nearest(std::uint64_t address) const;
 
  private:
   std::map<std::uint64_t, std::unique_ptr<Allocation>> ranges_;  // by the first address

@@ -44,12 +44,13 @@ const LaneFunctions& lane_functions() {
 // --- Memory --------------------------------------------------------------------------------------
 
 void Memory::add(const void* data, std::size_t bytes, std::string name, bool initialised,
-                 bool writable) {
+                 bool writable, bool internal) {
   auto range = std::make_unique<Allocation>();
   range->begin = reinterpret_cast<u64>(data);
   range->end = range->begin + bytes;
   range->name = std::move(name);
   range->writable = writable;
+  range->internal = internal;
   if (!initialised) range->written.resize(bytes);
   ranges_[range->begin] = std::move(range);
 }
@@ -84,6 +85,24 @@ Allocation* Memory::find(u64 address) const {
   return std::prev(after)->second.get();
 }
 
+const Allocation* Memory::nearest(u64 address) const {
+  const auto after = std::find_if(ranges_.upper_bound(address), ranges_.end(),
+                                  [](const auto& r) { return !r.second->internal; });
+  auto before = ranges_.upper_bound(address);
+  while (before != ranges_.begin() && std::prev(before)->second->internal) --before;
+  u64 distance = u64{1} << 16;
+  const Allocation* found = nullptr;
+  if (before != ranges_.begin()) {
+    const Allocation& range = *std::prev(before)->second;
+    if (const u64 past = address - std::min(address, range.end); past < distance) {
+      found = &range;
+      distance = past;
+    }
+  }
+  if (after != ranges_.end() && after->first - address < distance) found = after->second.get();
+  return found;
+}
+
 // --- Modules -------------------------------------------------------------------------------------
 
 struct Module::Storage {
@@ -110,7 +129,8 @@ std::unique_ptr<Module> Module::load(std::string ptx, Memory& memory) {
     auto* data = reinterpret_cast<u8*>((reinterpret_cast<u64>(storage.data()) + 255) / 256 * 256);
     std::memset(data, 0, size);
     module->storage_->addresses.address[v.name] = reinterpret_cast<u64>(data);
-    memory.add(data, size, std::string(v.name), true, v.space == Space::kGlobal);
+    memory.add(data, size, std::string(v.name), true, v.space == Space::kGlobal,
+               v.name.starts_with("_ZN21adokernels_parameters"));
   }
   auto& addresses = module->storage_->addresses.address;
   for (std::size_t i = 0; i < module->text_->callable.size(); ++i)
@@ -321,10 +341,10 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
                      std::to_string(program.static_shared + shape.dynamic_shared_bytes));
   const Bytes aligned(std::max<std::size_t>(params.size(), 16));  // tensor maps need 64 bytes
   std::copy(params.begin(), params.end(), reinterpret_cast<std::byte*>(aligned.data()));
-  memory.add(aligned.data(), aligned.size(), "parameters", true, false);
+  memory.add(aligned.data(), aligned.size(), "parameters", true, false, true);
   // Blocks of a cooperative launch count their arrivals here: the size in bytes, then the barrier.
   alignas(64) std::array<u32, 64> workspace{sizeof workspace};
-  memory.add(workspace.data(), sizeof workspace, "grid barrier", true);
+  memory.add(workspace.data(), sizeof workspace, "grid barrier", true, true, true);
 
   Result result;
   GlobalShadow shadow;

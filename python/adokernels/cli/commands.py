@@ -322,6 +322,9 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
         try:
             changes = ado.compare(expressions(options.what, options.setup), **how)
         except ResultsDiffer as error:
+            what = _Plain("difference", {"correct": False, "reason": str(error)})
+            options.markdown = options.plot = None
+            save_and_show(what, options, console, lambda: None)
             complain(error)
             return WRONG
     save_and_show(changes, options, console)
@@ -333,7 +336,7 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
         complain(f"{change.variant} takes {increase} longer")
     unknown = changes.inconclusive(options.fail_if_slower)
     for change in unknown:
-        complain(f"inconclusive: {change.variant}: {change.comparison.doubt}")
+        complain(f"inconclusive: {change.variant}: {change.doubt}")
     return WRONG if slower else INCONCLUSIVE if unknown else 0
 
 

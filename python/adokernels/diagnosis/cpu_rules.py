@@ -52,6 +52,8 @@ _DISTURBED = 0.25
 #: then subtracted from the time of the other call, but at least _LEAST_LEFT of it remains. If
 #: less would remain, the run shows the call, not the memory level.
 _NO_WORK, _LEAST_LEFT = 0.1, 0.2
+#: Up to this multiple of the compulsory bytes, each byte is moved once.
+_ONCE = 1.1
 #: Bytes of a vector register.
 _REGISTER = {"baseline": 16, "avx2": 32, "avx512": 64}
 #: The memory levels, the farthest last.
@@ -128,6 +130,14 @@ class _Tried:
         run = self.given
         held = run.footprint <= self._capacity("L3")
         return min(run.bytes, run.footprint) if held else run.bytes
+
+    @property
+    def most(self) -> float:
+        """The gain if DRAM moved only the compulsory bytes, at its bandwidth; infinite if unknown."""
+        ceiling = highest_of_dram(self.machine) if self.home == "DRAM" else None
+        if not (ceiling and self.m.bytes):
+            return math.inf
+        return max(self.given.time * ceiling / self.m.bytes, 1.0)
 
     @property
     def _is_too_fast_for_one_thread(self) -> bool:
@@ -266,7 +276,8 @@ class _Tried:
         share = min(run.bytes / run.time / ceiling, 1.0) if ceiling else 0.0
         if not share:
             return Kind(level), level, None, ()
-        said = (_say(f"{level} delivers {percent(share)} of its bandwidth", share, _WAITING),)
+        text = f"{level} delivers {percent(share)} of its bandwidth for one thread"
+        said = (_say(text, share, _WAITING),)
         if share < _WAITING:
             return Kind.LATENCY, f"accesses to {level}", share, said
         return Kind(level), level, share, said
@@ -329,10 +340,11 @@ def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
         return
     tried = _Tried(m, machine)
     cores, kind, unit, share = tried.x.cores, limiter.kind, limiter.unit, limiter.share
+    roof = (tried.most, "the compulsory bytes at the measured DRAM bandwidth")
     threads = f"distribute the work over the {cores} processors"
-    more = (Step.PARALLELISM, threads, float(cores), "one thread per processor")
+    more = (Step.PARALLELISM, threads, *min((float(cores), "one thread per processor"), roof))
     inside = f"operands in {tried.core.size if tried.inside else 'L1'}"
-    bound: tuple[float | None, str] = (tried.rise, inside)
+    bound: tuple[float | None, str] = min((tried.rise, inside), roof)
     if kind in _LEVELS and tried.rise < _MATTERS:  # one thread alone does not wait for this level
         bound = (1 / share if share else None, f"the measured {kind} bandwidth")
     if unit == CALL:
@@ -358,16 +370,23 @@ def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
         text = "keep values in registers: L1 delivers most of the bytes that it can"
         yield Step.REUSE, text, None, ""
     elif kind is Kind.LATENCY:
-        text = f"access neighbouring elements in order: {unit} take {number(tried.rise)} times"
+        text = f"access neighbouring elements in order, if the code does not: {unit} take"
+        text += f" {number(tried.rise)} times"
         yield Step.COALESCING, f"{text} the time of {inside}", *bound
         yield Step.IN_FLIGHT, "prefetch, or issue several independent loads", *bound
     elif kind is Kind.DRAM and (share or 0.0) >= REACHED:
-        yield Step.DONE, "the bytes are transferred at the measured bandwidth", 1.0, "the ceiling"
+        if tried.serial and cores > 1 and tried.most * REACHED > 1:
+            yield more
+        else:
+            text = "the bytes are transferred at the measured bandwidth"
+            yield Step.DONE, text, 1.0, "the ceiling"
     elif kind in (Kind.DRAM, Kind.L3, Kind.L2):
         nearer = {Kind.DRAM: "a cache", Kind.L3: "L2", Kind.L2: "L1"}[kind]
         rate = quantity(tried.given.bytes / tried.given.time, "B/s")
         text = f"process blocks that stay in {nearer}: {kind} delivers {rate}"
-        yield (Step.DRAM_REUSE if kind is Kind.DRAM else Step.REUSE), text, *bound
+        once = 0 < tried.given.bytes <= _ONCE * m.bytes
+        if not (once and kind is Kind.DRAM):
+            yield (Step.DRAM_REUSE if kind is Kind.DRAM else Step.REUSE), text, *bound
         yield Step.IN_FLIGHT, "prefetch, so that more bytes are in flight", *bound
         if tried.serial and cores > 1:
             yield more

@@ -249,7 +249,12 @@ class Server:
     def answer(self, verb: str, problem: int = -1, **message: Any) -> dict[str, Any]:
         """Do what a message asks for; return the answer."""
         if verb == "load":
-            self._function = load(message)
+            try:
+                self._function = load(message)
+            except Exception as error:
+                if "pickle" in message:
+                    return {"unsendable": f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]}
+                raise
             return {"found": bool(self._function), "out": has_out(self._function)}
         if verb == "prepare":
             for number in message["unused"]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import ctypes
+import io
 import itertools
 import json
 import math
+import operator
 import sys
 import sysconfig
 import weakref
@@ -49,9 +52,31 @@ class FileFunction:
         raise TypeError(f"{self.__name__} must run in isolation")
 
 
+def _reduced(what: Any) -> Any:
+    """How to make a type of ctypes, which cloudpickle cannot send, in another process."""
+    if isinstance(what, type(ctypes.POINTER(ctypes.c_int))):
+        return ctypes.POINTER, (what._type_,)
+    if isinstance(what, type(ctypes.c_int * 1)):
+        return operator.mul, (what._type_, what._length_)
+    return NotImplemented
+
+
+def _unsendable(name: str, error: str) -> TypeError:
+    return TypeError(
+        f"{name} must be a function that can be sent to another process, but {error}; move that "
+        "object to a module that the function imports, or use isolated=False to run it in this "
+        "process"
+    )
+
+
 def pickled(function: Callable[..., Any], name: str) -> bytes:
     """A function for another process: with its code, unless it belongs to an installed package."""
     import cloudpickle  # type: ignore[import-untyped]  # not loaded before it is needed
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, what: Any) -> Any:
+            found = _reduced(what)
+            return super().reducer_override(what) if found is NotImplemented else found
 
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     file = getattr(module, "__file__", None)
@@ -62,13 +87,11 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
     try:
         if "triton" in sys.modules:
             from adokernels.kernels import triton  # noqa: F401  # lets kernels be pickled
-        return bytes(cloudpickle.dumps(function))
+        file_of_pickle = io.BytesIO()
+        Pickler(file_of_pickle).dump(function)
+        return file_of_pickle.getvalue()
     except Exception as error:
-        raise TypeError(
-            f"{name} must be a function that can be sent to another process, but "
-            f"{type(error).__name__}: {error}; move that object to a module that the function "
-            "imports, or use isolated=False to run it in this process"
-        ) from error
+        raise _unsendable(name, f"{type(error).__name__}: {error}") from error
     finally:
         if own:
             cloudpickle.unregister_pickle_by_value(module)
@@ -106,6 +129,8 @@ class Candidate(Sandbox):
             else:
                 source = {"pickle": pickled(function, variant.label)}
             answer = self.ask(verb="load", **source)
+            if error := answer.get("unsendable"):
+                raise _unsendable(variant.label, printable(str(error), _LONGEST, lines=True))
             if answer.get("found") is False:
                 raise Missing(f"{source.get('file')} must define {source.get('name')}")
         except BaseException:

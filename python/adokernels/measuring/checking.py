@@ -21,7 +21,7 @@ from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.checker import Checker
-from adokernels.model.compiler import CompilationError
+from adokernels.model.compiler import UnknownKernel
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Ladder, check_options
 from adokernels.model.own_ladder import extended
@@ -95,14 +95,14 @@ def check(
     -------
     CheckResult
         True if the variant is correct; contains the first failing problem or the comparisons. A
-        crash, a timeout and an impossible time are failures, too.
+        crash, a timeout, an impossible time and source that does not compile are failures, too.
 
     Raises
     ------
     Unavailable
         If the variant cannot run here or on `device`.
     CompilationError
-        If its source does not compile.
+        If its source does not contain the kernel.
     TypeError
         If it cannot be sent to another process.
     ValueError
@@ -177,7 +177,7 @@ def check(
                     checker.before(call)
                     checker.after(call)
                 return CheckResult(*names, True, **facts)
-        except (Missing, CompilationError):
+        except (Missing, UnknownKernel):
             raise
         except ValueError as error:
             return CheckResult(*names, False, str(error), **facts)

@@ -14,7 +14,7 @@ from adokernels.records.record import Entries, Fields, Rows, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
 from adokernels.records.sweep import Sweep
-from adokernels.text import kind_of
+from adokernels.text import kind_of, percent
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,6 +48,14 @@ class ComparedVariant(Fields):
         The ratio is above 1 if `after` is faster.
         """
         return self.after.compare(self.before, across_machines=True)
+
+    @property
+    def doubt(self) -> str:
+        """Why it is unknown whether the time increased by more than a share."""
+        found = self.comparison
+        if found.reason or found.verdict is Verdict.UNCLEAR:
+            return found.doubt
+        return f"it may take {percent(1 / found.interval[0] - 1)} longer"
 
     @property
     def variant(self) -> str:
@@ -127,14 +135,18 @@ class SweepComparison(StoredRecord, Rows, ShownAsTables, Plotted, Entries[Compar
     def inconclusive(self, share: float = 0.0) -> tuple[ComparedVariant, ...]:
         """The variants for which it is unknown whether they became slower by more than a share.
 
-        Their verdict is withheld, or it is "unclear" and the interval contains such an increase.
+        Their verdict is withheld, or the interval contains such an increase. Without a share, an
+        increase that the verdict "same" permits does not count.
         """
+        known = self.slower(share)
         return tuple(
             c
             for c in self.changes
             if c.comparison.reason
             or (
-                c.comparison.verdict is Verdict.UNCLEAR and 1 / c.comparison.interval[0] > 1 + share
+                c not in known
+                and 1 / c.comparison.interval[0] > 1 + share
+                and (share > 0 or c.comparison.verdict is Verdict.UNCLEAR)
             )
         )
 
