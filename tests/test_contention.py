@@ -1,13 +1,14 @@
 """Verdicts on samples that other processes disturbed.
 
-The recorded series are runs of ``benchmarks/verdicts.py load --samples`` on two processors. "burst"
-means that the busy processes ran for a fifth of the run only.
+The recorded series are runs of ``benchmarks/verdicts.py load`` on two processors, with samples.
+"burst" means that the busy processes ran for a fifth of the run only.
 """
 
 import dataclasses
 import itertools
 import json
 import math
+import mmap
 import os
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from adokernels.measuring import context
 from adokernels.measuring.context import Contention
 from adokernels.measuring.sampling import Sampler
 from adokernels.records.contention import TimedSeries, judge, stolen
+from adokernels.records.measurement import NEW_PAGES
 from adokernels.records.statistics import compare, ratio_of_medians
 from adokernels.tables.measurements import verdict_notes
 from adokernels.tour import summary
@@ -450,3 +452,19 @@ class TestSystem:
             os.wait()
         """
         assert 0.95 < float(run_python(child)) < 1.5
+
+
+@pytest.mark.parametrize("touched", [True, False])
+def test_new_pages_of_the_calls_are_flagged(touched):
+    def take(repeats):
+        pages = mmap.mmap(-1, 1 << 20)
+        if touched:
+            np.frombuffer(pages, np.uint8)[::4096] = 1
+        return 1e-4, 0.0, True, 0.0
+
+    sampler = Sampler(take=take, device="cpu")
+    for _ in range(5):
+        sampler.sample(precision=0.01, budget=1.0)
+    found = [flag for flag in sampler.flags(0.0) if flag.endswith(NEW_PAGES)]
+    assert len(found) == touched
+    assert not touched or int(found[0].split()[0]) >= 256

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import run_python
 
 from adokernels import cli
 from adokernels.puzzles import PROGRESS, find, puzzles
@@ -255,3 +256,18 @@ def test_wrong_arguments_of_the_program(run):
     status, text = run("check", "index")
     assert (status, "write it with adokernels puzzles start index" in text) == (2, True)
     assert "puzzles check index other.cu" in run("start", "index", "other.cu")[1]
+
+
+def test_a_puzzle_without_its_compiler_is_not_graded():
+    code = """
+import sys
+sys.modules["triton"] = None
+import adokernels as ado
+from adokernels.puzzles import puzzles
+puzzle = next(p for p in puzzles() if p.track == "triton")
+try:
+    puzzle.check(puzzle.solution.code)
+except ado.Unavailable as error:
+    print(error)
+"""
+    assert run_python(code).endswith("needs triton; remedy: pip install triton")

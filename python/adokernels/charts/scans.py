@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -214,9 +215,10 @@ def _frame(canvas: Canvas, scan: Scan, kind: str) -> None:
     if kind == "ratio":
         name = f"Speed-up over {scan.routine}, 99.9 % interval"
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: ratio(y)))
-    ax.xaxis.set_major_locator(LogLocator(base=4))
+    binary = not scan.lengths or all(math.log2(n).is_integer() for n in scan.sizes)
+    ax.xaxis.set_major_locator(LogLocator(base=4 if binary else 10))
     ax.xaxis.set_minor_locator(NullLocator())
-    size = (lambda x: f"{x:g}") if scan.lengths else binary_size
+    size = (lambda x: f"{x:,.0f}") if scan.lengths else binary_size
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: size(x)))
     canvas.frame("n, logarithmic" if scan.lengths else "Compulsory bytes, logarithmic", name)
     ax.grid(axis="y", color=canvas.tint(0.1), lw=0.6)

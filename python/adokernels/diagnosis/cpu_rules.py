@@ -133,7 +133,7 @@ class _Tried:
 
     @property
     def most(self) -> float:
-        """The gain if DRAM moved only the compulsory bytes, at its bandwidth; infinite if unknown."""
+        """The gain if DRAM moved the compulsory bytes at its bandwidth; infinite if unknown."""
         ceiling = highest_of_dram(self.machine) if self.home == "DRAM" else None
         if not (ceiling and self.m.bytes):
             return math.inf
@@ -387,6 +387,9 @@ def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
         once = 0 < tried.given.bytes <= _ONCE * m.bytes
         if not (once and kind is Kind.DRAM):
             yield (Step.DRAM_REUSE if kind is Kind.DRAM else Step.REUSE), text, *bound
+        if tried.serial and share:
+            one = 1 / share, f"the {kind} bandwidth of one thread"
+            bound = min(bound, one, key=lambda each: each[0] or math.inf)
         yield Step.IN_FLIGHT, "prefetch, so that more bytes are in flight", *bound
         if tried.serial and cores > 1:
             yield more

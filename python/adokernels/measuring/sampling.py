@@ -26,7 +26,7 @@ from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
 from adokernels.records.contention import THROTTLED, TimedSeries, judge
 from adokernels.records.forms import LARGEST
-from adokernels.records.measurement import UNCHECKED, Cache, Flush
+from adokernels.records.measurement import NEW_PAGES, UNCHECKED, Cache, Flush
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
 from adokernels.text import failure, percent, require
 
@@ -52,6 +52,10 @@ _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
 _MAX_CALLS = 256  # per warm sample; the driver's queue holds about 1000 launches
 # The share of throttled or disturbed samples above which a measurement is flagged.
 _FLAGGED = 0.1
+# A page that the allocator returned to the system takes about this time when it is used again. The
+# allocator of glibc keeps or returns arrays of up to 32 MiB, depending on earlier ones. The time of
+# a call is flagged if its new pages take more than this share.
+_FAULT_SECONDS, _FAULTS_COUNT, _FAULTS_OF_ANY_PROCESS = 1e-6, 0.1, 32 * 2**20 / 4096
 # The comparison of two variants is precise enough if one is faster by more than this fraction.
 _CLEARLY_FASTER = 0.1
 # CUDA events have a resolution of half a microsecond, which shows in samples shorter than this.
@@ -78,6 +82,7 @@ class Sampler:
     waits: list[float] = field(default_factory=list)  # for a processor, in seconds per call
     switches: list[float] = field(default_factory=list)  # involuntary, of the process
     cpu_seconds: list[float] = field(default_factory=list)  # of the process, flush included
+    faults: list[int] = field(default_factory=list)  # new pages of the process, of each sample
     blocked: bool = True  # whether the launch overhead of every sample was hidden
     spent: float = 0.0  # seconds spent on sampling, including the eviction of caches
     stopped: str = ""  # why no more samples are needed; empty while more are needed
@@ -160,6 +165,7 @@ class Sampler:
         self.switches.append(float(after.ru_nivcsw - before.ru_nivcsw))
         used = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
         self.cpu_seconds.append(max(used, 0.0))
+        self.faults.append(after.ru_minflt - before.ru_minflt)
         self.seconds.append(seconds)
         if clock:
             self.clocks.append(clock)
@@ -206,6 +212,10 @@ class Sampler:
             flags.append("launch overhead included")
         if self.device == "cuda" and float(np.median(self.seconds)) * self.calls < _COARSE_SECONDS:
             flags.append("near the clock's resolution")
+        faults = float(np.median(self.faults)) / self.calls if self.faults else 0.0
+        share = faults * _FAULT_SECONDS / float(np.median(self.seconds)) if faults else 0.0
+        if self.device == "cpu" and share > _FAULTS_COUNT and faults < _FAULTS_OF_ANY_PROCESS:
+            flags.append(f"{faults:.0f} {NEW_PAGES}")
         if self.clocks and np.mean(np.asarray(self.clocks) < THROTTLED * reached) > _FLAGGED:
             flags.append("throttled")
         if self.seconds and (share := self.series.waited) > _FLAGGED:

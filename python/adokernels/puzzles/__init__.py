@@ -255,6 +255,11 @@ class Puzzle:
             raise
         except CompilationError as error:
             done, message = False, f"it does not compile: {error}"
+        except ModuleNotFoundError as error:
+            if error.name == self.track:
+                text = f"{self.name} needs {error.name}; remedy: pip install {error.name}"
+                raise _core.Unavailable(text) from None
+            done, message = False, failure(error)
         except (_core.KernelError, ValueError) as error:
             done, message = False, str(error)
         except Exception as error:  # the code may fail in any way

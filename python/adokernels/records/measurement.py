@@ -43,6 +43,8 @@ Category = Annotated[str, Words("a category of steps", "|".join(Step))]
 FUNCTION = "callable"
 #: Flag of a peer whose result was not compared with the reference result.
 UNCHECKED = "unchecked"
+#: The end of the flag of a function whose time depends on the memory allocator of the process.
+NEW_PAGES = "new pages of memory per call"
 #: Maximum number of characters of the description of a measurement.
 _LONGEST_LINE = 2000
 
@@ -115,6 +117,7 @@ class Measurement(StoredRecord):
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
         resolution"``, ``"unchecked"``, ``"disturbed: 43 % of the samples waited for a processor"``,
+        ``"278 new pages of memory per call"`` (the time can differ between processes),
         ``"no counters: "`` and the error while they were collected.
     context
         Machine, software and settings.

@@ -17,7 +17,7 @@ from adokernels.records.forms import number_in
 from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Provenance
 from adokernels.records.machine import Machine, contradictions
-from adokernels.records.measurement import FUNCTION, Measurement
+from adokernels.records.measurement import FUNCTION, NEW_PAGES, Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import KernelProfile, Profile, ProfileComparison
 from adokernels.records.scan import Scan, elements, link_seconds
@@ -209,8 +209,10 @@ def _offload_table(scan: Scan) -> Table:
 def _function_table(scan: Scan) -> Table:
     rows: list[dict[str, Any]] = []
     judged: dict[str, Comparison] = {}
+    timed: dict[str, Measurement] = {}
     for place, (n, sweep) in enumerate(zip(scan.sizes, scan, strict=True)):
         rows.append({"n": f"{n:.0f}", scan.routine: quantity(sweep[0].seconds, "s")})
+        timed |= {f"{m.variant}, {elements(n)}": m for m in (sweep[0], *sweep.peers)}
         for peer in sweep.peers:
             name, found = peer.variant, scan.comparisons[peer.variant][place]
             judged[f"{name}, {elements(n)}"] = found
@@ -221,9 +223,16 @@ def _function_table(scan: Scan) -> Table:
             rows[-1] |= {f"{name}:\n99.9 % interval": _interval_of(found)}
             rows[-1] |= {f"{name} is": verdict_cell(found.verdict.value)}
     few = any(found.confidence is None for found in judged.values())
-    notes = [scan.finding, *[FEW_SAMPLES] * few, *verdict_notes(judged)]
+    notes = [scan.finding, *[FEW_SAMPLES] * few, *verdict_notes(judged), *_page_notes(timed)]
     text = [f"{name} is" for name in scan.comparisons]
     return table_of(scan.title, rows, text, notes=filter(None, notes))
+
+
+def _page_notes(measured: Mapping[str, Measurement]) -> list[str]:
+    """A note that names the functions whose time depends on the allocator of the process."""
+    names = [name for name, m in measured.items() if any(NEW_PAGES in flag for flag in m.flags)]
+    text = f"{NEW_PAGES}, so the time can differ between processes"
+    return [f"{text}: {'; '.join(names)}"] * bool(names)
 
 
 def _interval_of(found: Comparison) -> str:
@@ -273,6 +282,7 @@ def changes_table(changes: SweepComparison) -> Table:
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
     notes += verdict_notes({change.variant: change.comparison for change in changes})
+    notes += _page_notes({m.variant: m for c in changes for m in (c.before, c.after)})
     table.caption = "\n".join(notes)
     return table
 
