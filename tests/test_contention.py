@@ -1,7 +1,7 @@
 """Verdicts on samples that other processes disturbed.
 
-The recorded series are runs of ``benchmarks/verdicts.py load`` on two processors, with samples.
-"burst" means that the busy processes ran for a fifth of the run only.
+The series were recorded on two processors, with an earlier ``benchmarks/verdicts.py load`` that
+stored samples. "burst" means that the busy processes ran only for a fifth of the run.
 """
 
 import dataclasses

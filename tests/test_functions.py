@@ -436,7 +436,7 @@ def test_the_status_tells_the_error(arguments, status, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_different_results_have_a_document(tmp_path, capsys):
+def test_different_results_are_written_as_json(tmp_path, capsys):
     path = tmp_path / "a.json"
     files = ["--json", str(path), "--markdown", str(tmp_path / "a.md")]
     assert run("1", "2", *files) == 1

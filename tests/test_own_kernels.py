@@ -184,7 +184,7 @@ def test_faults_in_full_blocks_are_found(block, rng):
         ("out[i] = x[i + (1 << 20)];", "which is in no array"),
     ],
 )
-def test_an_access_before_an_array_names_this_array(body, place):
+def test_an_access_out_of_bounds_names_the_nearest_array(body, place):
     source = f"""extern "C" __global__ void mine(const float* x, float* out, int n) {{
       const int i = blockIdx.x * blockDim.x + threadIdx.x;
       if (i < n) {{ {body} }}
@@ -198,12 +198,12 @@ def test_an_access_before_an_array_names_this_array(body, place):
 
 @pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
 @pytest.mark.parametrize("isolated", [True, False])
-def test_source_that_does_not_compile_is_a_verdict(isolated):
+def test_source_that_does_not_compile_is_wrong(isolated):
     mine = ado.cuda_variant("mine", source="bad source(", kernel="mine", block=32)
     how = {"device": "emulator", "timed": False, "isolated": isolated}
     found = ado.check(mine, np.copy, np.ones(3), **how)
     assert not found
-    assert "kernel.cu:1" in found.reason
+    assert "kernel.cu(1): error" in found.reason
     other = ado.cuda_variant("mine", source="__global__ void other() {}", kernel="mine", block=32)
     with pytest.raises(ado.CompilationError, match="mine"):
         ado.check(other, np.copy, np.ones(3), **how)

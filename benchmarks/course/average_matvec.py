@@ -5,8 +5,9 @@ The problem is the same as in the series: 1024 sets of 1024 vectors of length 10
 and twos, for which sums are exact in any order.
 
 The controls run as peers of the built-in variants, in the same rounds; their results are checked.
-ncu counts two of them by source line, and writes average_matvec-plain-ncu.csv, which the tests
-of the import read. Two CPU variants are measured for the comparison with the CPU of the series.
+ncu counts two of them by source line, and writes average_matvec-plain-ncu.csv, which the tests of
+``ado.import_ncu`` read. Two CPU variants are measured for the comparison with the CPU of the
+series.
 
 It needs the extra ``kernels``, ncu, and about two minutes.
 

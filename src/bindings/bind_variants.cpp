@@ -45,6 +45,7 @@ void bind_variant_info(py::module_& m) {
       .def_property_readonly("precision",
                              [](const AnyVariant& v) { return std::string(v.precision); })
       .def_readonly("ceiling", &AnyVariant::ceiling)
+      .def_readonly("models_flops", &AnyVariant::models_flops)
       .def_readonly("min_compute", &AnyVariant::min_compute)
       .def_property_readonly("blocks", &blocks_of, "The block shapes, the default first.")
       .def_property_readonly(

@@ -32,11 +32,11 @@
 //                                          call: the values do not exist yet.
 //   const char* kPrecision                 static: the accuracy of the results of all variants;
 //                                          without this member, they are exact
-//   int kHalo                              static: for filters, the distance of the pixels on which
-//   a
-//                                          result depends
-//   bool takes_layout(array)               static: whether the CUDA variants read this array as it
-//                                          is; without this member, only packed arrays
+//   int kHalo                              static: for filters, the largest distance in pixels
+//                                          between a result and a pixel on which it depends
+//   bool takes_layout(array)               static: whether the CUDA variants read this array
+//                                          without packing it first; without this member, they
+//                                          read only packed arrays
 // why_not and why_not_overlap return a string literal, or nullptr if there is no objection.
 #pragma once
 

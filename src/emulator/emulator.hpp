@@ -32,7 +32,7 @@ struct Allocation {
   std::uint64_t begin = 0, end = 0;
   std::string name;
   bool writable = true;
-  bool internal = false;  // the user does not know it
+  bool internal = false;  // made by the emulator or the package: messages do not name it
   // One byte per byte of the range: 1 if it has been written. Empty: all bytes have been.
   std::vector<std::uint8_t> written;
 
@@ -54,8 +54,8 @@ class Memory {
 
   // The range that contains the address, or the nearest one before it, or nullptr.
   Allocation* find(std::uint64_t address) const;
-  // The range for a message about an address that is out of bounds: the nearest one on either side
-  // that the user knows, less than 64 KiB away, or nullptr.
+  // The range that a message names for an address out of bounds: the nearest range before or after
+  // the address, without internal ranges; nullptr if none is less than 64 KiB away.
   const Allocation* nearest(std::uint64_t address) const;
 
  private:

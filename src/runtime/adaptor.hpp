@@ -155,6 +155,7 @@ class VariantOf final : public AnyVariant {
     min_compute = device == Device::kCuda ? variant.min_compute : 0;
     ceiling = variant.ceiling;
     built = variant.run != nullptr;
+    models_flops = static_cast<bool>(variant.flops);
     if (variant.grid)
       for (const Extent& block : variant.blocks)
         if (block.volume() != 0) blocks.push_back(block);

@@ -66,7 +66,8 @@ class AnyVariant {
   int min_compute = 0;  // compute capability times ten; 0 on the CPU
   bool ceiling = false;
   bool built = false;
-  std::vector<Extent> blocks;                          // as declared; empty: takes no block
+  bool models_flops = false;   // whether it has a formula of its executed FLOPs
+  std::vector<Extent> blocks;  // as declared; empty: takes no block
   mutable std::atomic<std::size_t> default_block = 0;  // an index into blocks; users can change it
   std::vector<Stage> stages;
 

@@ -198,7 +198,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     | {"dest": "limiter", "action": "store_const", "const": False},
     "--shapes": _value(
         lengths,
-        "lengths of each problem; default: those of the benchmark, and smaller ones from 4 KiB",
+        "lengths of each problem; default: from 4 KiB to the size of bench, at most 256 MiB",
     )
     | {"nargs": "+", "metavar": "SHAPE"},
     "--copies": _flag("find the size from which a GPU pays off for arrays in host memory"),

@@ -52,7 +52,7 @@ _DISTURBED = 0.25
 #: then subtracted from the time of the other call, but at least _LEAST_LEFT of it remains. If
 #: less would remain, the run shows the call, not the memory level.
 _NO_WORK, _LEAST_LEFT = 0.1, 0.2
-#: Up to this multiple of the compulsory bytes, each byte is moved once.
+#: A run that moves at most this multiple of the compulsory bytes moves each byte once.
 _ONCE = 1.1
 #: Bytes of a vector register.
 _REGISTER = {"baseline": 16, "avx2": 32, "avx512": 64}
@@ -133,7 +133,10 @@ class _Tried:
 
     @property
     def most(self) -> float:
-        """The gain if DRAM moved the compulsory bytes at its bandwidth; infinite if unknown."""
+        """Upper bound of the gain: DRAM moves only the compulsory bytes, at its bandwidth.
+
+        Infinite if the bandwidth is unknown or the operands are not in DRAM.
+        """
         ceiling = highest_of_dram(self.machine) if self.home == "DRAM" else None
         if not (ceiling and self.m.bytes):
             return math.inf
@@ -276,7 +279,7 @@ class _Tried:
         share = min(run.bytes / run.time / ceiling, 1.0) if ceiling else 0.0
         if not share:
             return Kind(level), level, None, ()
-        text = f"{level} delivers {percent(share)} of its bandwidth for one thread"
+        text = f"one thread receives {percent(share)} of its measured {level} bandwidth"
         said = (_say(text, share, _WAITING),)
         if share < _WAITING:
             return Kind.LATENCY, f"accesses to {level}", share, said
@@ -370,7 +373,7 @@ def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
         text = "keep values in registers: L1 delivers most of the bytes that it can"
         yield Step.REUSE, text, None, ""
     elif kind is Kind.LATENCY:
-        text = f"access neighbouring elements in order, if the code does not: {unit} take"
+        text = f"access memory sequentially, unless the code already does: {unit} take"
         text += f" {number(tried.rise)} times"
         yield Step.COALESCING, f"{text} the time of {inside}", *bound
         yield Step.IN_FLIGHT, "prefetch, or issue several independent loads", *bound

@@ -53,7 +53,7 @@ class FileFunction:
 
 
 def _reduced(what: Any) -> Any:
-    """How to make a type of ctypes, which cloudpickle cannot send, in another process."""
+    """Reduce a pointer or array type of ctypes, which cloudpickle cannot pickle."""
     if isinstance(what, type(ctypes.POINTER(ctypes.c_int))):
         return ctypes.POINTER, (what._type_,)
     if isinstance(what, type(ctypes.c_int * 1)):

@@ -41,7 +41,7 @@ def write_nsight_report(
 
     ncu runs a fresh process, which calls the variant twice, by default with random operands of the
     task's default problem. The report contains all sections of the kernels of the second call, and
-    their source. With ``cache="cold"``, ncu empties the caches before each kernel. The path has the
+    their source. With ``cache="cold"``, ncu flushes the caches before each kernel. The path has the
     suffix ``.ncu-rep``; an existing file is replaced once the new report is complete.
 
     Raises ValueError for a CPU variant, for a path with another suffix, and if the variant cannot

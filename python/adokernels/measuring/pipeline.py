@@ -68,6 +68,7 @@ class Work:
     counted: Any = None  # what the counters count: a function, or a call of the core; or None
     errors: Errors | None = None  # errors found by its checks; None if unknown
     checked: bool = True  # whether its result was compared with another one
+    models_flops: bool = True  # whether there is a formula of its executed FLOPs
     profile: Profile | None = None
     experiments: Experiments | None = None
 
@@ -140,6 +141,8 @@ class Pipeline:
             if not fields.get("kernels") and work.profile:
                 # The kernels of a Python function are known only from the counters.
                 fields["kernels"] = tuple(counted.kernel for counted in work.profile.kernels)
+            if not work.models_flops and work.profile:
+                fields["executed_flops"] = work.profile.get("flops") or fields["executed_flops"]
             if work.errors:
                 names = ("error", "error_ulp", "error_relative")
                 fields |= dict(zip(names, work.errors, strict=True))
@@ -241,7 +244,11 @@ def variant_work(
         found = checker.before(call)
     sampler = Sampler.of_call(call, cold=cold, name=name)
     fields = _fields_of(variant, call) | {"variant": name}
-    return Work(sampler=sampler, fields=fields, call=call, counted=call.timed, errors=found)
+    models_flops = getattr(variant, "models_flops", True)
+    return Work(
+        sampler=sampler, fields=fields, call=call, counted=call.timed, errors=found,
+        models_flops=models_flops,
+    )  # fmt: skip
 
 
 def peer_work(checker: Checker, name: str, function: Callable[[], object], *, cold: bool) -> Work:

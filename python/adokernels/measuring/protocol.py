@@ -224,7 +224,7 @@ def sweep(
     Returns
     -------
     Sweep or CountedSweep
-        A CountedSweep on the emulator. Variants that decline the problem, are unavailable or
+        A CountedSweep on the emulator. Variants that refuse the problem, are unavailable or
         compute a wrong result are not timed; ``skipped`` gives the reasons, also of variants and
         peers that raise an exception. The stages of pipelines are also timed, each separately, and
         ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its

@@ -52,10 +52,10 @@ _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
 _MAX_CALLS = 256  # per warm sample; the driver's queue holds about 1000 launches
 # The share of throttled or disturbed samples above which a measurement is flagged.
 _FLAGGED = 0.1
-# A page that the allocator returned to the system takes about this time when it is used again. The
-# allocator of glibc keeps or returns arrays of up to 32 MiB, depending on earlier ones. The time of
-# a call is flagged if its new pages take more than this share.
-_FAULT_SECONDS, _FAULTS_COUNT, _FAULTS_OF_ANY_PROCESS = 1e-6, 0.1, 32 * 2**20 / 4096
+# A page fault takes about _FAULT_SECONDS. A call is flagged if page faults take more than
+# _FAULT_SHARE of its time. The allocator of glibc keeps arrays of up to 32 MiB or returns them to
+# the system, depending on earlier arrays; larger arrays cause page faults in every process.
+_FAULT_SECONDS, _FAULT_SHARE, _FAULTS_OF_ANY_PROCESS = 1e-6, 0.1, 32 * 2**20 / 4096
 # The comparison of two variants is precise enough if one is faster by more than this fraction.
 _CLEARLY_FASTER = 0.1
 # CUDA events have a resolution of half a microsecond, which shows in samples shorter than this.
@@ -82,9 +82,9 @@ class Sampler:
     waits: list[float] = field(default_factory=list)  # for a processor, in seconds per call
     switches: list[float] = field(default_factory=list)  # involuntary, of the process
     cpu_seconds: list[float] = field(default_factory=list)  # of the process, flush included
-    faults: list[int] = field(default_factory=list)  # new pages of the process, of each sample
+    faults: list[int] = field(default_factory=list)  # page faults of the process, per sample
     blocked: bool = True  # whether the launch overhead of every sample was hidden
-    spent: float = 0.0  # seconds spent on sampling, including the eviction of caches
+    spent: float = 0.0  # seconds spent on sampling, including the flush of the caches
     stopped: str = ""  # why no more samples are needed; empty while more are needed
     exhausted: bool = False  # whether no more samples are allowed
     error: Exception | None = None  # raised by the function; it is not sampled any more
@@ -214,7 +214,7 @@ class Sampler:
             flags.append("near the clock's resolution")
         faults = float(np.median(self.faults)) / self.calls if self.faults else 0.0
         share = faults * _FAULT_SECONDS / float(np.median(self.seconds)) if faults else 0.0
-        if self.device == "cpu" and share > _FAULTS_COUNT and faults < _FAULTS_OF_ANY_PROCESS:
+        if self.device == "cpu" and share > _FAULT_SHARE and faults < _FAULTS_OF_ANY_PROCESS:
             flags.append(f"{faults:.0f} {NEW_PAGES}")
         if self.clocks and np.mean(np.asarray(self.clocks) < THROTTLED * reached) > _FLAGGED:
             flags.append("throttled")

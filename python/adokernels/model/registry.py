@@ -17,7 +17,7 @@ _DOCSTRING = """\
 Parameters
 ----------
 {inputs}{options}variant : str, optional
-    Default: the last variant of the device that does not decline the problem.
+    Default: the last variant of the device that does not refuse the problem.
 block : tuple of int, optional
     Block shape of a CUDA variant, one of its ``blocks``.
 device : str, optional
@@ -37,7 +37,7 @@ Returns
 Raises
 ------
 ValueError
-    A shape, block or memory overlap is not allowed, the variant declines the problem,
+    A shape, block or memory overlap is not allowed, the variant refuses the problem,
     the arrays are on different devices, or ``out`` is read-only.
 TypeError
     An operand has another element type; operands are never cast implicitly.

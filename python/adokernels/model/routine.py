@@ -46,6 +46,7 @@ class BuiltInVariant(Variant, _core.Callable):
         self.steps = None if info.steps is None else tuple(info.steps)
         self.precision, self.ceiling, self.stages = info.precision, info.ceiling, tuple(info.stages)
         self.blocks = tuple(tuple(b) for b in info.blocks)
+        self.models_flops = info.models_flops
 
     @property
     def ladder(self) -> Routine:

@@ -51,11 +51,11 @@ class ComparedVariant(Fields):
 
     @property
     def doubt(self) -> str:
-        """Why it is unknown whether the time increased by more than a share."""
+        """Why the comparison is inconclusive: the reason, or the largest possible increase."""
         found = self.comparison
         if found.reason or found.verdict is Verdict.UNCLEAR:
             return found.doubt
-        return f"it may take {percent(1 / found.interval[0] - 1)} longer"
+        return f"the time may have increased by up to {percent(1 / found.interval[0] - 1)}"
 
     @property
     def variant(self) -> str:

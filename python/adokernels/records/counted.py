@@ -88,7 +88,7 @@ class CountedSweep(StoredRecord, ShownAsTables, Plotted, Entries[CountedVariant]
     variants
         One per variant that ran, including ceilings.
     skipped
-        The other variants, with the reason: declined, unavailable, or an error of a kernel.
+        The other variants, with the reason: refused, unavailable, or an error of a kernel.
     context
         Machine, software and settings.
     """

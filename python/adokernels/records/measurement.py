@@ -64,8 +64,8 @@ class Measurement(StoredRecord):
     problem
         Operands and options; ``str`` gives ``"a: (8192, 8192) float32"``.
     cache
-        ``"cold"``: the operands were evicted from the caches before each sample. ``"warm"``: calls
-        ran back to back. The two are different quantities.
+        ``"cold"``: the caches were overwritten or read over (see `flush`) before each sample.
+        ``"warm"``: calls ran back to back. The two are different quantities.
     flush
         How the caches were made cold: ``"overwritten"``, which leaves dirty lines that a sample
         writes back, or ``"read"``, which leaves clean lines; empty if warm.
@@ -81,7 +81,7 @@ class Measurement(StoredRecord):
         The number of involuntary context switches of the process around each sample: how often the
         system took the processor from one of its threads. Empty if unknown.
     cpu_seconds
-        CPU time of the process around each sample, including the eviction of caches, in seconds of
+        CPU time of the process around each sample, including the flush of the caches, in seconds of
         all threads. Empty if unknown.
     session
         Measurements with the same session were interleaved; their samples are paired by round.
@@ -90,7 +90,8 @@ class Measurement(StoredRecord):
     flops, bytes
         Useful FLOPs and compulsory bytes of the problem, the same for every variant.
     executed_flops, requested_bytes
-        FLOPs that this variant executes and bytes that it requests, from its own formulas.
+        FLOPs that this variant executes and bytes that it requests, from its own formulas. Without
+        a formula, the counted FLOPs or else the useful ones, and the compulsory bytes.
     executed_instructions
         Floating-point instructions that compute the FLOPs, counting an FMA once; 0 if not
         counted.
@@ -259,6 +260,9 @@ class Measurement(StoredRecord):
             "seconds": "measured",
             "clock": "measured" if len(self.clocks) else "not available",
             **dict.fromkeys(modelled, "modelled"),
+            "executed_flops": "counted"
+            if self.executed_flops == self.counted_flops
+            else "modelled",
             "executed_instructions": "modelled" if self.executed_instructions else "not available",
             "counted_flops": "not available" if self.counted_flops is None else "counted",
             "counted_bytes": counted,

@@ -47,7 +47,7 @@ class Sweep(StoredRecord, Rows, ShownAsTables, Entries[Measurement]):
     measurements
         One per variant that ran, including ceilings.
     skipped
-        The other variants, with the reason: declined, unavailable, a wrong result, or interrupted.
+        The other variants, with the reason: refused, unavailable, a wrong result, or interrupted.
     machine
         The ceilings of the device.
     peers

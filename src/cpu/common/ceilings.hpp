@@ -77,7 +77,7 @@ double no_flops(const Routine&) {
   return 0;
 }
 
-// The variant `stream_read`: reads the bytes of `kOperand` once. `why_not` must decline an operand
+// The variant `stream_read`: reads the bytes of `kOperand` once. `why_not` must refuse an operand
 // that is not packed.
 template <class Routine, Array Routine::*kOperand>
 constexpr Variant<Routine> stream_read_row(Change changes, const char* (*why_not)(const Routine&)) {
