@@ -117,6 +117,12 @@ def test_repeated_calls_return_the_same_bits(variant, dtype, rng):
 CLUSTER, ROWS, GEMM = "cluster", "row_product", "split_average_then_gemm"
 
 
+def require_cublas():
+    tiny = np.zeros((1, 4, 1)), np.zeros((4, 4))
+    if ado.average_matvec.problem(*tiny, device="cpu").why_not(GEMM):
+        pytest.skip("cuBLAS was not found")
+
+
 @pytest.mark.parametrize(
     ("shape", "float32", "float64"),
     [
@@ -150,9 +156,7 @@ CLUSTER, ROWS, GEMM = "cluster", "row_product", "split_average_then_gemm"
     ],
 )
 def test_choice_on_an_h200(shape, float32, float64):
-    tiny = np.zeros((1, 4, 1)), np.zeros((4, 4))
-    if ado.average_matvec.problem(*tiny, device="cpu").why_not(GEMM):
-        pytest.skip("cuBLAS was not found")
+    require_cublas()
     for dtype, variant in ((np.float32, float32), (np.float64, float64)):
         vectors, matrix = (np.broadcast_to(dtype(0), s) for s in (shape, (shape[1], shape[1])))
         assert h200_choice(ado.average_matvec, vectors, matrix) == variant, (shape, dtype)
@@ -160,6 +164,8 @@ def test_choice_on_an_h200(shape, float32, float64):
 
 @pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
 def test_plans_follow_the_multiprocessors(multiprocessors):
+    require_cublas()
+
     def plan(variant, sets, length, samples):
         shapes = (sets, length, samples), (length, length)
         operands = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
