@@ -18,7 +18,7 @@ else:
 
 #: nvcc, the headers and the static runtime library, in ``nvidia/cu13`` of the site-packages. CMake
 #: rejects a toolkit without the headers of CCCL.
-NVCC = "cuda-toolkit[cccl,cudart,nvcc]==13.*"
+NVCC = "cuda-toolkit[cccl,cudart,nvcc]==13.0.*"
 
 
 def nvcc() -> list[str]:
