@@ -52,15 +52,6 @@ class FileFunction:
         raise TypeError(f"{self.__name__} must run in isolation")
 
 
-def _reduced(what: Any) -> Any:
-    """Reduce a pointer or array type of ctypes, which cloudpickle cannot pickle."""
-    if isinstance(what, type(ctypes.POINTER(ctypes.c_int))):
-        return ctypes.POINTER, (what._type_,)
-    if isinstance(what, type(ctypes.c_int * 1)):
-        return operator.mul, (what._type_, what._length_)
-    return NotImplemented
-
-
 def _unsendable(name: str, error: str) -> TypeError:
     return TypeError(
         f"{name} must be a function that can be sent to another process, but {error}; move that "
@@ -75,8 +66,12 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, what: Any) -> Any:
-            found = _reduced(what)
-            return super().reducer_override(what) if found is NotImplemented else found
+            """Also reduce pointer and array types of ctypes."""
+            if isinstance(what, type(ctypes.POINTER(ctypes.c_int))):
+                return ctypes.POINTER, (what._type_,)
+            if isinstance(what, type(ctypes.c_int * 1)):
+                return operator.mul, (what._type_, what._length_)
+            return super().reducer_override(what)
 
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     file = getattr(module, "__file__", None)

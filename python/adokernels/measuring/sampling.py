@@ -52,7 +52,7 @@ _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
 _MAX_CALLS = 256  # per warm sample; the driver's queue holds about 1000 launches
 # The share of throttled or disturbed samples above which a measurement is flagged.
 _FLAGGED = 0.1
-# A page fault takes about _FAULT_SECONDS. A call is flagged if page faults take more than
+# A page fault is counted as _FAULT_SECONDS. A call is flagged if page faults take more than
 # _FAULT_SHARE of its time. The allocator of glibc keeps arrays of up to 32 MiB or returns them to
 # the system, depending on earlier arrays; larger arrays cause page faults in every process.
 _FAULT_SECONDS, _FAULT_SHARE, _FAULTS_OF_ANY_PROCESS = 1e-6, 0.1, 32 * 2**20 / 4096

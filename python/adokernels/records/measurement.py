@@ -118,7 +118,7 @@ class Measurement(StoredRecord):
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
         resolution"``, ``"unchecked"``, ``"disturbed: 43 % of the samples waited for a processor"``,
-        ``"278 new pages of memory per call"`` (the time can differ between processes),
+        ``"554 new pages of memory per call"`` (the time can differ between processes),
         ``"no counters: "`` and the error while they were collected.
     context
         Machine, software and settings.
